@@ -1,0 +1,119 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/weirstream/weir/codec"
+)
+
+// Delivery is what a sink promises about each record.
+type Delivery int
+
+const (
+	// None: a failure may lose and repeat records.
+	None Delivery = iota
+	// AtLeastOnce: nothing is lost; a failure may repeat records.
+	AtLeastOnce
+	// ExactlyOnce: each record is published once. Needs checkpoints in
+	// exactly-once mode.
+	ExactlyOnce
+)
+
+func (d Delivery) String() string { return [...]string{"none", "at-least-once", "exactly-once"}[d] }
+
+// Sink describes an output of records T whose committables are of type C.
+// A sink that publishes as it writes has C = NoCommit and no committer.
+type Sink[T, C any] interface {
+	Delivery() Delivery
+	// CommittableCodec encodes committables; it is not asked for without a
+	// committer.
+	CommittableCodec() codec.Codec[C]
+	// NewWriter makes the writer of one subtask.
+	NewWriter(ctx SinkContext) (Writer[T, C], error)
+	// NewCommitter makes the committer, nil where there is nothing to commit.
+	// One lives per sink, apart from the record path.
+	NewCommitter(ctx CommitterContext) (Committer[C], error)
+}
+
+// NoCommit is the committable type of sinks that have none.
+type NoCommit struct{}
+
+// SinkContext is what a writer may use of the engine.
+type SinkContext interface {
+	// Context ends when the attempt ends.
+	Context() context.Context
+	Logger() *slog.Logger
+	Job() string
+	// Lineage and Attempt identify this start of the job (see the ledger);
+	// Operator is the sink's id.
+	Lineage() string
+	Attempt() int64
+	Operator() string
+	Subtask() int
+	Parallelism() int
+	// CheckpointInterval and CheckpointTimeout are zero without checkpoints.
+	CheckpointInterval() time.Duration
+	CheckpointTimeout() time.Duration
+	Count(name string, n int64)
+}
+
+// Writer writes the records of one subtask. All methods run on the stage's
+// goroutine.
+type Writer[T, C any] interface {
+	// Write takes a batch; times are event times in milliseconds
+	// (NoTimestamp for none). Neither slice may be kept. Write may block for
+	// back-pressure, but returns when the context ends.
+	Write(vals []T, times []int64) error
+	// Flush makes everything written so far durable, or, in a transaction,
+	// ready to be committed.
+	Flush(ctx context.Context) error
+	// PreCommit is called at a barrier, after Flush: it returns what Commit
+	// needs in order to publish all that was written since the last call, none if
+	// nothing was; later records go into a new transaction.
+	PreCommit(checkpoint int64) ([]C, error)
+	// Committed says that committables of checkpoints up to and including
+	// this one were committed, and that a completed checkpoint that no longer
+	// lists them stands: their resources may be reused.
+	Committed(checkpoint int64) error
+	// Close releases everything. It neither commits nor aborts what was
+	// pre-committed.
+	Close() error
+}
+
+// CommitterContext is what a committer may use of the engine.
+type CommitterContext interface {
+	Logger() *slog.Logger
+	Job() string
+	Lineage() string
+	Attempt() int64
+	Operator() string
+	Count(name string, n int64)
+}
+
+var (
+	// ErrTransactionLost: what a completed checkpoint holds was aborted by
+	// the external system; the data is lost. Fatal.
+	ErrTransactionLost = errors.New("transaction lost")
+	// ErrTransactionUnknown: it cannot be told whether a committable was
+	// committed. Fatal.
+	ErrTransactionUnknown = errors.New("outcome of transaction unknown")
+)
+
+// Committer publishes committables. Commit is idempotent: a committable may
+// come again, also from another process. It runs on one goroutine per sink,
+// checkpoints in order.
+type Committer[C any] interface {
+	// Commit returns nil only if all are committed. It retries by itself
+	// until ctx ends; any other error is fatal for the attempt.
+	Commit(ctx context.Context, committables []C) error
+	// Sweep aborts what earlier attempts of this lineage left open and no
+	// snapshot needs. It is called once per start, after all restored
+	// committables have a definite outcome. stillNewest re-reads the ledger
+	// and must be called between listing and aborting: its error ends the
+	// sweep.
+	Sweep(ctx context.Context, stillNewest func() error) error
+	Close() error
+}

@@ -1,0 +1,101 @@
+package snapshot
+
+import "github.com/weirstream/weir/codec"
+
+// Kind tells checkpoints from savepoints.
+type Kind string
+
+const (
+	Checkpoint Kind = "checkpoint"
+	Savepoint  Kind = "savepoint"
+	// Final is the snapshot of a job that stops or whose input has ended; it
+	// is stored like a checkpoint.
+	Final Kind = "final"
+)
+
+// Metadata is the content of _metadata.
+type Metadata struct {
+	// FormatVersion is Version.
+	FormatVersion int    `json:"format_version"`
+	Weir          string `json:"weir"`
+	Job           string `json:"job"`
+	Lineage       string `json:"lineage"`
+	Attempt       int64  `json:"attempt"`
+	ID            int64  `json:"id"`
+	Kind          Kind   `json:"kind"`
+	// Triggered and Completed are milliseconds since the epoch.
+	Triggered int64  `json:"triggered"`
+	Completed int64  `json:"completed"`
+	KeyHash   string `json:"key_hash"`
+	// Deletes names the snapshots that the completion of this one deletes.
+	Deletes   []string   `json:"deletes,omitempty"`
+	Operators []Operator `json:"operators"`
+	Files     []File     `json:"files"`
+}
+
+// File is a data file beside _metadata, written by one subtask.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	// CRC is the CRC32C of the whole file.
+	CRC uint32 `json:"crc32c"`
+}
+
+// Operator is one operator's part of a snapshot.
+type Operator struct {
+	ID             string `json:"id"`
+	Kind           string `json:"kind"`
+	Parallelism    int    `json:"parallelism"`
+	MaxParallelism int    `json:"max_parallelism,omitempty"`
+	// States lists the keyed states with their formats.
+	States []State `json:"states,omitempty"`
+	// Subtasks are in order of their index.
+	Subtasks []Subtask `json:"subtasks"`
+	// SplitFormat, EnumeratorFormat and CommittableFormat say how the bytes
+	// below and in the subtasks are encoded.
+	SplitFormat       *codec.Format `json:"split_format,omitempty"`
+	EnumeratorFormat  *codec.Format `json:"enumerator_format,omitempty"`
+	CommittableFormat *codec.Format `json:"committable_format,omitempty"`
+	Enumerator        []byte        `json:"enumerator,omitempty"`
+	// Committables not known to be committed, those of earlier checkpoints
+	// included, in checkpoint order.
+	Committables []Committable `json:"committables,omitempty"`
+}
+
+// State names a keyed state.
+type State struct {
+	Name   string       `json:"name"`
+	Kind   string       `json:"kind"`
+	Format codec.Format `json:"format"`
+	Key    codec.Format `json:"key_format,omitzero"`
+	Detail string       `json:"detail,omitempty"`
+	TTL    bool         `json:"ttl,omitempty"`
+}
+
+// Subtask is one subtask's part of an operator's snapshot.
+type Subtask struct {
+	Index int `json:"index"`
+	// File is the data file with the operator's keyed state, "" if none.
+	File string `json:"file,omitempty"`
+	// Lists are even-split list states.
+	Lists []ListState `json:"lists,omitempty"`
+	// Splits of a source's reader.
+	Splits [][]byte `json:"splits,omitempty"`
+	// Watermark is the event time of the subtask, the bound for lateness
+	// after a restore; nil if the operator keeps none.
+	Watermark *int64 `json:"watermark,omitempty"`
+}
+
+// ListState is one even-split operator list state of a subtask.
+type ListState struct {
+	Name   string       `json:"name"`
+	Format codec.Format `json:"format"`
+	Items  [][]byte     `json:"items"`
+}
+
+// Committable is what a sink's committer needs to publish.
+type Committable struct {
+	Checkpoint int64  `json:"checkpoint"`
+	Subtask    int    `json:"subtask"`
+	Data       []byte `json:"data"`
+}

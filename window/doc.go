@@ -1,0 +1,2 @@
+// Package window assigns event times to windows.
+package window
