@@ -1,0 +1,85 @@
+// Package connectortest drives sources and sinks without an engine, for the
+// tests of connectors.
+package connectortest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Context is the part of a connector's world that is the same for sources and
+// sinks. The zero value of each field is usable. It implements
+// connector.SinkContext and connector.CommitterContext.
+type Context struct {
+	Ctx           context.Context
+	Log           *slog.Logger
+	JobName       string
+	LineageID     string
+	AttemptNumber int64
+	OperatorID    string
+	SubtaskIndex  int
+	SubtaskCount  int
+	Interval      time.Duration
+	Timeout       time.Duration
+	mu            sync.Mutex
+	counters      map[string]int64
+}
+
+// Context returns Ctx, or the background context.
+func (c *Context) Context() context.Context {
+	if c.Ctx == nil {
+		return context.Background()
+	}
+	return c.Ctx
+}
+
+// Logger returns Log, or one that discards.
+func (c *Context) Logger() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
+
+// Job returns JobName.
+func (c *Context) Job() string { return c.JobName }
+
+// Lineage returns LineageID.
+func (c *Context) Lineage() string { return c.LineageID }
+
+// Attempt returns AttemptNumber.
+func (c *Context) Attempt() int64 { return c.AttemptNumber }
+
+// Operator returns OperatorID.
+func (c *Context) Operator() string { return c.OperatorID }
+
+// Subtask returns SubtaskIndex.
+func (c *Context) Subtask() int { return c.SubtaskIndex }
+
+// Parallelism returns SubtaskCount, at least 1.
+func (c *Context) Parallelism() int { return max(1, c.SubtaskCount) }
+
+// CheckpointInterval returns Interval.
+func (c *Context) CheckpointInterval() time.Duration { return c.Interval }
+
+// CheckpointTimeout returns Timeout.
+func (c *Context) CheckpointTimeout() time.Duration { return c.Timeout }
+
+// Count adds to a counter.
+func (c *Context) Count(name string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counters == nil {
+		c.counters = map[string]int64{}
+	}
+	c.counters[name] += n
+}
+
+// Counter returns the value of a counter.
+func (c *Context) Counter(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counters[name]
+}
