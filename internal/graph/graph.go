@@ -62,3 +62,19 @@ type Edge struct {
 	// Body makes writers for a non-chained edge (a stage.EdgeBody).
 	Body any
 }
+
+// Graph is a job: its operators in the order of their creation, which puts a
+// producer before its consumers.
+type Graph struct {
+	// Job names the job; its snapshots lie under this name.
+	Job   string
+	Nodes []*Node
+}
+
+// Label is what people call the node: its name, or its id.
+func (n *Node) Label() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	return n.ID
+}
