@@ -1,0 +1,158 @@
+package config
+
+import "math"
+
+// The keys, for use in code.
+const (
+	Parallelism       = "parallelism.default"
+	MaxParallelism    = "pipeline.max-parallelism"
+	WatermarkInterval = "pipeline.auto-watermark-interval"
+	BufferTimeout     = "execution.buffer-timeout.interval"
+
+	CheckpointInterval   = "execution.checkpointing.interval"
+	CheckpointDir        = "execution.checkpointing.dir"
+	SavepointDir         = "execution.checkpointing.savepoint-dir"
+	CheckpointMode       = "execution.checkpointing.mode"
+	CheckpointTimeout    = "execution.checkpointing.timeout"
+	CheckpointMinPause   = "execution.checkpointing.min-pause"
+	CheckpointConcurrent = "execution.checkpointing.max-concurrent-checkpoints"
+	CheckpointTolerable  = "execution.checkpointing.tolerable-failed-checkpoints"
+	CheckpointRetained   = "execution.checkpointing.num-retained"
+	CheckpointRetention  = "execution.checkpointing.externalized-checkpoint-retention"
+	PreferCheckpoint     = "execution.checkpointing.prefer-checkpoint-for-recovery"
+	RestorePath          = "execution.state-recovery.path"
+
+	StateBackend = "state.backend.type"
+	MemoryBudget = "state.memory.budget"
+
+	RestartType       = "restart-strategy.type"
+	FixedAttempts     = "restart-strategy.fixed-delay.attempts"
+	FixedDelay        = "restart-strategy.fixed-delay.delay"
+	RateMax           = "restart-strategy.failure-rate.max-failures-per-interval"
+	RateInterval      = "restart-strategy.failure-rate.failure-rate-interval"
+	RateDelay         = "restart-strategy.failure-rate.delay"
+	BackoffInitial    = "restart-strategy.exponential-delay.initial-backoff"
+	BackoffMax        = "restart-strategy.exponential-delay.max-backoff"
+	BackoffMultiplier = "restart-strategy.exponential-delay.backoff-multiplier"
+	BackoffJitter     = "restart-strategy.exponential-delay.jitter-factor"
+	BackoffReset      = "restart-strategy.exponential-delay.reset-backoff-threshold"
+	BackoffAttempts   = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
+
+	HTTPAddress = "http.address"
+	LogLevel    = "log.level"
+	LogFormat   = "log.format"
+)
+
+// Values of options with a choice.
+const (
+	ExactlyOnce = "EXACTLY_ONCE"
+	AtLeastOnce = "AT_LEAST_ONCE"
+
+	RetainAlways   = "RETAIN_ON_CANCELLATION"
+	DeleteOnCancel = "DELETE_ON_CANCELLATION"
+	DeleteAlways   = "NO_EXTERNALIZED_CHECKPOINTS"
+
+	Heap = "heap"
+	// backendMemory is Flink's old name for heap with snapshots in memory.
+	backendMemory = "memory"
+
+	RestartNone        = "none"
+	RestartFixed       = "fixed-delay"
+	RestartFailureRate = "failure-rate"
+	RestartExponential = "exponential-delay"
+
+	// MemoryDir keeps snapshots in memory.
+	MemoryDir = "memory:"
+)
+
+// options is in the order of documentation.
+var options = []*Option{
+	{Key: Parallelism, Kind: integer(1, 1<<15), DefaultText: "number of CPUs", Flag: "parallelism", Short: "p", Arg: "N",
+		Help: "Subtasks of each operator that does not set its own number."},
+	{Key: MaxParallelism, Kind: integer(1, 1<<15), DefaultText: "derived: 128, more above 85 subtasks",
+		Help: "Number of key groups, the upper limit of the parallelism. Fixed by a job's first snapshot."},
+	{Key: WatermarkInterval, Kind: duration(1e6), Default: "200 ms",
+		Help: "How often sources emit watermarks."},
+	{Key: BufferTimeout, Kind: duration(0), Default: "10 ms", Old: []string{"execution.buffer-timeout"},
+		Help: "The longest time a record waits for its batch to fill. 0 sends each batch on at once."},
+
+	{Key: CheckpointInterval, Kind: duration(1e6), DefaultText: "no checkpoints", Flag: "checkpoint-interval", Arg: "DURATION",
+		Help: "Time from the start of one checkpoint to the start of the next."},
+	{Key: CheckpointDir, Kind: text(), DefaultText: "none", Flag: "checkpoint-dir", Arg: "DIR", Old: []string{"state.checkpoints.dir"},
+		Help: "Directory of the snapshots, needed with an interval. \"memory:\" keeps them in memory, for tests."},
+	{Key: SavepointDir, Kind: text(), DefaultText: "none", Old: []string{"state.savepoints.dir"},
+		Help: "Directory of savepoints for which none is named."},
+	{Key: CheckpointMode, Kind: choice(ExactlyOnce, AtLeastOnce), Default: ExactlyOnce,
+		Help: "Whether barriers are aligned (EXACTLY_ONCE), or records of a later checkpoint may be counted twice after a failure (AT_LEAST_ONCE)."},
+	{Key: CheckpointTimeout, Kind: duration(1e6), Default: "10 min",
+		Help: "A checkpoint that takes longer is abandoned and counts as failed."},
+	{Key: CheckpointMinPause, Kind: duration(0), Default: "0 ms",
+		Help: "The least time from the completion of one checkpoint to the start of the next. Above 0 it needs one checkpoint at a time."},
+	{Key: CheckpointConcurrent, Kind: integer(1, math.MaxInt32), Default: "1",
+		Help: "How many checkpoints may be under way at once; savepoints may exceed it."},
+	{Key: CheckpointTolerable, Kind: tolerable(), Default: "0",
+		Help: "How many checkpoints in a row may fail for storage errors or timeouts before the job fails."},
+	{Key: CheckpointRetained, Kind: integer(1, math.MaxInt32), Default: "3", Old: []string{"state.checkpoints.num-retained"},
+		Help: "Completed checkpoints that are kept."},
+	{Key: CheckpointRetention, Kind: choice(RetainAlways, DeleteOnCancel, DeleteAlways), Default: RetainAlways,
+		Help: "What becomes of checkpoints when the job ends: always kept, deleted when it is cancelled, or deleted."},
+	{Key: PreferCheckpoint, Kind: boolean(), Default: "false",
+		Note: "it has no effect: recovery always uses the newest snapshot of either kind",
+		Help: "Has no effect; accepted for old configurations."},
+	{Key: RestorePath, Kind: text(), DefaultText: "the job's newest snapshot, if there is one", Flag: "restore", Short: "s", Arg: "PATH", Old: []string{"execution.savepoint.path"},
+		Help: "Start from this checkpoint or savepoint (its directory or its _metadata). Used up by the start: the same command again goes on from the newest snapshot."},
+
+	{Key: StateBackend, Kind: choice(Heap, "hashmap=heap", "filesystem=heap", "jobmanager="+backendMemory, "memory="+backendMemory), Default: Heap,
+		Flag: "state-backend", Arg: "NAME", Old: []string{"state.backend"},
+		Help: "Where keyed state lives: heap (Flink's hashmap) holds it in memory."},
+	{Key: MemoryBudget, Kind: size(), DefaultText: "no limit",
+		Help: "The most memory that keyed state may take, over all subtasks. Beyond it the job fails with an error rather than the process for lack of memory."},
+
+	{Key: RestartType, Kind: choice(RestartNone, "off=none", "disable=none", RestartFixed, "fixeddelay="+RestartFixed, RestartFailureRate, "failurerate="+RestartFailureRate,
+		RestartExponential, "exponentialdelay="+RestartExponential),
+		DefaultText: "exponential-delay with checkpoints, none without", Old: []string{"restart-strategy"},
+		Help: "What to do when the job fails."},
+	{Key: FixedAttempts, Kind: attempts(), Default: "1", Help: "Restarts before the job fails for good."},
+	{Key: FixedDelay, Kind: duration(0), Default: "1 s", Help: "Time before each restart."},
+	{Key: RateMax, Kind: integer(1, math.MaxInt32), Default: "1", Help: "Failures within the interval that are followed by a restart."},
+	{Key: RateInterval, Kind: duration(1e6), Default: "1 min", Help: "The interval in which failures are counted."},
+	{Key: RateDelay, Kind: duration(0), Default: "1 s", Help: "Time before each restart."},
+	{Key: BackoffInitial, Kind: duration(1e6), Default: "1 s", Help: "Time before the first restart."},
+	{Key: BackoffMax, Kind: duration(1e6), Default: "1 min", Help: "The longest time before a restart."},
+	{Key: BackoffMultiplier, Kind: decimal(1, math.Inf(1)), Default: "1.5", Help: "Growth of the time from one restart to the next."},
+	{Key: BackoffJitter, Kind: decimal(0, 1), Default: "0.1", Help: "Random share added to or taken from the time, so that jobs do not restart in step."},
+	{Key: BackoffReset, Kind: duration(1e6), Default: "10 min", Help: "After running this long without a failure the time is the initial one again."},
+	{Key: BackoffAttempts, Kind: attempts(), Default: "infinite", Help: "Restarts before the job fails for good; the count starts anew with the time."},
+
+	{Key: HTTPAddress, Kind: text(), DefaultText: "no server", Flag: "http", Arg: "ADDR",
+		Help: "Serve /healthz, /readyz and /metrics at HOST:PORT. A port alone (\":8081\" or \"8081\") listens on the loopback interface only."},
+	{Key: LogLevel, Kind: choice("debug", "info", "warn", "warning=warn", "error"), Default: "info", Flag: "log-level", Arg: "LEVEL",
+		Help: "The least level that is logged: debug, info, warn or error."},
+	{Key: LogFormat, Kind: choice("text", "json"), Default: "text", Flag: "log-format", Arg: "FORMAT",
+		Help: "Form of the log on standard error: text or json."},
+}
+
+// tolerable is a count where "infinite" or -1 stands for no limit.
+func tolerable() Kind {
+	k := integer(-1, math.MaxInt32)
+	return Kind{Name: k.Name, Allowed: "a whole number, at least 0, or infinite", parse: func(text string) (any, error) {
+		if text == "infinite" {
+			return -1, nil
+		}
+		return k.parse(text)
+	}}
+}
+
+// Options returns the table in the order of documentation.
+func Options() []*Option { return options }
+
+const backendUnavailable = "this state backend is not available, keyed state is held in memory: use heap"
+
+// hints say more about values that people bring from Flink.
+var hints = map[string]map[string]string{
+	StateBackend: {
+		"rocksdb": backendUnavailable,
+		"forst":   backendUnavailable,
+		"lsm":     backendUnavailable,
+	},
+}
