@@ -1,0 +1,79 @@
+package twophase
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector"
+)
+
+// committer drives a coordinator.
+type committer[C any] struct {
+	ctx         connector.CommitterContext
+	coordinator Coordinator[C]
+}
+
+func (c *committer[C]) Commit(ctx context.Context, committables []Committable[C]) error {
+	for _, t := range committables {
+		commit := c.coordinator.Commit
+		if t.Attempt != c.ctx.Attempt() {
+			commit = c.coordinator.RecoverAndCommit
+		}
+		if err := commit(ctx, t.Txn); err != nil {
+			return fmt.Errorf("commit of checkpoint %d, written by attempt %d: %w", t.Checkpoint, t.Attempt, err)
+		}
+	}
+	return nil
+}
+
+func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {
+	open, err := c.coordinator.Open(ctx, c.ctx.Lineage())
+	if err != nil {
+		return fmt.Errorf("list open transactions: %w", err)
+	}
+	if err := stillNewest(); err != nil {
+		return err
+	}
+	for _, t := range open {
+		if t.Name.Lineage != c.ctx.Lineage() || t.Name.Attempt >= c.ctx.Attempt() {
+			continue
+		}
+		if err := c.coordinator.RecoverAndAbort(ctx, t.Txn); err != nil {
+			return fmt.Errorf("abort transaction %s of attempt %d: %w", t.Name, t.Name.Attempt, err)
+		}
+		c.ctx.Logger().Info("aborted a transaction that an earlier attempt left open", "transaction", t.Name.String())
+		c.ctx.Count("transactionsAborted", 1)
+	}
+	return nil
+}
+
+func (c *committer[C]) Close() error { return c.coordinator.Close() }
+
+// committableCodec puts attempt and checkpoint before the handle.
+type committableCodec[C any] struct{ handle codec.Codec[C] }
+
+func (c committableCodec[C]) Append(dst []byte, v Committable[C]) ([]byte, error) {
+	dst = binary.AppendVarint(dst, v.Attempt)
+	dst = binary.AppendVarint(dst, v.Checkpoint)
+	return c.handle.Append(dst, v.Txn)
+}
+
+func (c committableCodec[C]) Decode(src []byte) (v Committable[C], err error) {
+	var a, b int
+	if v.Attempt, a = binary.Varint(src); a > 0 {
+		v.Checkpoint, b = binary.Varint(src[a:])
+	}
+	if a <= 0 || b <= 0 {
+		return Committable[C]{}, errors.New("committable: attempt and checkpoint cannot be read")
+	}
+	v.Txn, err = c.handle.Decode(src[a+b:])
+	return v, err
+}
+
+func (c committableCodec[C]) Format() codec.Format {
+	f := c.handle.Format()
+	return codec.Format{ID: "weir.twophase+" + f.ID, Version: f.Version, Schema: f.Schema}
+}
