@@ -41,6 +41,9 @@ const (
 
 	// maxChunk is the largest chunk before compression.
 	maxChunk = 1 << 20
+	// fastChunk is what writers cut to where they compress fast or not at
+	// all: it stays in the processor's cache. Zstd gets maxChunk.
+	fastChunk = 64 << 10
 	// endMarker stands where the compression of a chunk would.
 	endMarker = 0xFF
 

@@ -84,18 +84,20 @@ func (g *GroupWriter) Section(operator string, key codec.Format, st State, count
 		g.operator = operator
 	}
 	g.raw = appendSectionHeader(g.raw, operator, &key, &st, count, len(data))
-	for g.out.err == nil {
-		n := min(maxChunk-len(g.raw), len(data))
-		if n > 0 {
-			g.raw = append(g.raw, data[:n]...)
-			data = data[n:]
-		}
-		if len(g.raw) < maxChunk {
-			break
-		}
+	if len(g.raw)+len(data) > g.chunkSize() {
 		g.endChunk()
+		g.chunks(data) // not by way of raw: that would be a copy
+	} else {
+		g.raw = append(g.raw, data...)
 	}
 	return g.out.err
+}
+
+func (g *GroupWriter) chunkSize() int {
+	if g.compression == Zstd {
+		return maxChunk
+	}
+	return fastChunk
 }
 
 // Close ends the payload and returns its size and the CRC32C of its bytes.
@@ -133,14 +135,17 @@ func (g *GroupWriter) end() {
 	g.open = false
 }
 
-// endChunk cuts pieces of at most maxChunk off raw until it is empty.
+// endChunk writes the chunk under way, if any.
 func (g *GroupWriter) endChunk() {
-	for raw := g.raw; len(raw) > 0; {
-		n := min(len(raw), maxChunk)
-		g.chunk(raw[:n])
-		raw = raw[n:]
-	}
+	g.chunks(g.raw)
 	g.raw = g.raw[:0]
+}
+
+// chunks writes raw in chunks of at most chunkSize.
+func (g *GroupWriter) chunks(raw []byte) {
+	for part := range slices.Chunk(raw, g.chunkSize()) {
+		g.chunk(part)
+	}
 }
 
 func (g *GroupWriter) chunk(raw []byte) {
@@ -162,7 +167,7 @@ func (g *GroupWriter) chunk(raw []byte) {
 // compress puts the stored form of raw behind the room for the chunk's header
 // in the output buffer, whose length stays, and returns its length.
 func (g *GroupWriter) compress(raw []byte) (int, Compression) {
-	g.out.buf = slices.Grow(g.out.buf, chunkHeaderSize+s2.MaxEncodedLen(maxChunk))
+	g.out.buf = slices.Grow(g.out.buf, chunkHeaderSize+s2.MaxEncodedLen(len(raw)))
 	room := g.out.buf[len(g.out.buf)+chunkHeaderSize : cap(g.out.buf)]
 	worth := len(raw) - len(raw)/16 // below that, reading would only be slower
 	switch g.compression {
