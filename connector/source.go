@@ -158,8 +158,9 @@ type Output[T any] struct {
 	Vals  []T
 	Times []int64
 
-	split string
-	limit int
+	split    string
+	finished []string
+	limit    int
 }
 
 // NewOutput makes an output for batches of limit records. The engine makes
@@ -169,7 +170,9 @@ func NewOutput[T any](limit int) *Output[T] {
 }
 
 // Reset empties the output for the next poll.
-func (o *Output[T]) Reset() { o.Vals, o.Times, o.split = o.Vals[:0], o.Times[:0], "" }
+func (o *Output[T]) Reset() {
+	o.Vals, o.Times, o.split, o.finished = o.Vals[:0], o.Times[:0], "", o.finished[:0]
+}
 
 // SetSplit names the split whose records this poll emits: its watermark is
 // tracked apart from that of other splits.
@@ -177,6 +180,13 @@ func (o *Output[T]) SetSplit(id string) { o.split = id }
 
 // SplitID returns what SetSplit set, "" if nothing.
 func (o *Output[T]) SplitID() string { return o.split }
+
+// FinishSplit says that a split brings nothing after what this poll emits: it
+// no longer holds back event time.
+func (o *Output[T]) FinishSplit(id string) { o.finished = append(o.finished, id) }
+
+// FinishedSplits returns what FinishSplit was told since Reset.
+func (o *Output[T]) FinishedSplits() []string { return o.finished }
 
 // Emit appends a record without a timestamp.
 func (o *Output[T]) Emit(v T) { o.EmitAt(v, NoTimestamp) }

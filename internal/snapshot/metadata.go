@@ -47,6 +47,8 @@ type Operator struct {
 	Kind           string `json:"kind"`
 	Parallelism    int    `json:"parallelism"`
 	MaxParallelism int    `json:"max_parallelism,omitempty"`
+	// KeyFormat is that of the keys of the keyed states, nil if it has none.
+	KeyFormat *codec.Format `json:"key_format,omitempty"`
 	// States lists the keyed states with their formats.
 	States []State `json:"states,omitempty"`
 	// Subtasks are in order of their index.

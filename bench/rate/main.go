@@ -1,0 +1,185 @@
+// Command rate measures a job of the synthetic workload, run through the
+// public API on the embedded runner:
+//
+//	go run ./rate -job keyed -records 40000000 -keys 1000000 -parallelism 2 -json
+//
+// The rate is steady: the first third of the records, warm-up, is left out.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/runner/embedded"
+	"github.com/weirstream/weir/stream"
+)
+
+type flags struct {
+	job, dist, dir, cpuProfile string
+	records, keys              int64
+	parallelism                int
+	interval                   time.Duration
+	json                       bool
+}
+
+func main() {
+	var f flags
+	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-string, dedupe, mapstate, timers, tumbling or sliding")
+	flag.Int64Var(&f.records, "records", 40_000_000, "number of records")
+	flag.Int64Var(&f.keys, "keys", 1_000_000, "number of keys")
+	flag.IntVar(&f.parallelism, "parallelism", 2, "subtasks per operator")
+	flag.StringVar(&f.dist, "dist", "uniform", "uniform, or hot: 90 % of the records on 1 % of the keys")
+	flag.DurationVar(&f.interval, "checkpoint-interval", 0, "time between checkpoints; 0 is none")
+	flag.StringVar(&f.dir, "checkpoint-dir", "", "where checkpoints go (default: a temporary directory)")
+	flag.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile to this file")
+	flag.BoolVar(&f.json, "json", false, "print one JSON object as the last line")
+	flag.Parse()
+	if err := run(f); err != nil {
+		fmt.Fprintln(os.Stderr, "rate:", err)
+		os.Exit(1)
+	}
+}
+
+type checkpointResult struct {
+	ID           int64   `json:"id"`
+	DurationMS   float64 `json:"duration_ms"`
+	CPUMS        float64 `json:"cpu_ms"`
+	BarrierMaxUS float64 `json:"barrier_max_us"`
+	Bytes        int64   `json:"bytes"`
+}
+
+type result struct {
+	Job              string             `json:"job"`
+	Records          int64              `json:"records"`
+	RecordsPerSecond float64            `json:"records_per_second"`
+	CPUPerRecord     float64            `json:"cpu_us_per_record"`
+	PeakRSS          int64              `json:"peak_rss_bytes"`
+	AllocsPerRecord  float64            `json:"allocs_per_record"`
+	Checkpoints      []checkpointResult `json:"checkpoints"`
+	BatchGapP999US   float64            `json:"batch_gap_p999_us"`
+}
+
+func run(f flags) error {
+	if f.records <= 0 || f.keys <= 0 || f.parallelism <= 0 || f.dist != "uniform" && f.dist != "hot" {
+		return fmt.Errorf("records, keys and parallelism must be positive, dist uniform or hot")
+	}
+	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: f.dist == "hot"}
+	o, checkpoints, cleanup, err := options(f)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	j := stream.NewJob("rate-" + f.job)
+	if err := w.build(j); err != nil {
+		return err
+	}
+	g, err := j.Build()
+	if err != nil {
+		return err
+	}
+	job, err := embedded.New(g, o)
+	if err != nil {
+		return err
+	}
+	if f.cpuProfile != "" {
+		p, err := os.Create(f.cpuProfile)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		if err := pprof.StartCPUProfile(p); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu := cpuTime()
+	if err := job.Run(context.Background()); err != nil {
+		return err
+	}
+	end := time.Now()
+	cpu = cpuTime() - cpu
+	runtime.ReadMemStats(&after)
+	n := f.records / int64(f.parallelism) * int64(f.parallelism)
+	r := result{
+		Job: f.job, Records: n,
+		RecordsPerSecond: 2 * float64(n) / 3 / end.Sub(time.Unix(0, w.steadyFrom.Load())).Seconds(),
+		CPUPerRecord:     float64(cpu.Nanoseconds()) / 1e3 / float64(n),
+		PeakRSS:          peakRSS(),
+		AllocsPerRecord:  float64(after.Mallocs-before.Mallocs) / float64(n),
+		Checkpoints:      checkpoints(),
+		BatchGapP999US:   float64(job.BatchGap(0.999).Nanoseconds()) / 1e3,
+	}
+	return show(r, f.json)
+}
+
+// options returns the options of the run, a function that returns the
+// checkpoints seen, and one that removes the temporary directory.
+func options(f flags) (embedded.Options, func() []checkpointResult, func(), error) {
+	var mu sync.Mutex
+	seen := []checkpointResult{}
+	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}}
+	o.OnEvent = func(e embedded.Event) {
+		if e.Kind != embedded.CheckpointCompleted {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, checkpointResult{
+			ID: e.Checkpoint, DurationMS: e.Duration.Seconds() * 1e3, CPUMS: e.Encoding.Seconds() * 1e3,
+			BarrierMaxUS: float64(e.BarrierMax.Nanoseconds()) / 1e3, Bytes: e.Bytes,
+		})
+	}
+	list := func() []checkpointResult { mu.Lock(); defer mu.Unlock(); return seen }
+	cleanup := func() {}
+	if f.interval > 0 {
+		dir := f.dir
+		if dir == "" {
+			tmp, err := os.MkdirTemp("", "weir-rate-")
+			if err != nil {
+				return o, nil, nil, err
+			}
+			dir, cleanup = tmp, func() { os.RemoveAll(tmp) }
+		}
+		o.Checkpoint = checkpoint.Options{Interval: f.interval, Dir: dir}
+	}
+	return o, list, cleanup, nil
+}
+
+func show(r result, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Printf("%s: %.2f M records/s, %.3f µs CPU per record, %.4f allocations per record, peak RSS %d MB, batch gap p99.9 %.0f µs\n",
+		r.Job, r.RecordsPerSecond/1e6, r.CPUPerRecord, r.AllocsPerRecord, r.PeakRSS>>20, r.BatchGapP999US)
+	for _, c := range r.Checkpoints {
+		fmt.Printf("  checkpoint %d: %.0f ms, encoding %.0f ms, barrier at most %.0f µs, %d bytes\n", c.ID, c.DurationMS, c.CPUMS, c.BarrierMaxUS, c.Bytes)
+	}
+	return nil
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func peakRSS() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return u.Maxrss << 10
+}

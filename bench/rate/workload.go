@@ -1,0 +1,217 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirstream/weir/agg"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/datagen"
+	"github.com/weirstream/weir/state"
+	"github.com/weirstream/weir/stream"
+	"github.com/weirstream/weir/watermark"
+	"github.com/weirstream/weir/window"
+)
+
+// Event is a record of the workload.
+type Event struct{ Key, TS, Val int64 }
+
+// mix64 is the finalizer of SplitMix64.
+func mix64(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// workload is one run: n records, cut into one share per source subtask,
+// interleaved in event time so that 1,000 records over all subtasks have the
+// same millisecond.
+type workload struct {
+	job         string
+	n, keys     int64
+	parallelism int
+	hot         bool
+	// steadyFrom is when the first source subtask had made a third of its
+	// records, in nanoseconds of the wall clock.
+	steadyFrom atomic.Int64
+}
+
+// source makes the records.
+func (w *workload) source() *datagen.Sequence[Event] {
+	p := int64(w.parallelism)
+	per := w.n / p
+	third, keys, hotKeys := per/3, uint64(w.keys), uint64(max(1, w.keys/100))
+	at := func(i int64) (uint64, int64) {
+		if i == third {
+			w.steadyFrom.Store(time.Now().UnixNano())
+		}
+		return mix64(uint64(i)), i % per * p / 1000
+	}
+	if w.hot {
+		return datagen.Source(per*p, func(i int64) Event {
+			h, ts := at(i)
+			k := h % keys
+			if h&1023 < 922 {
+				k = (h >> 10) % hotKeys
+			}
+			return Event{int64(k), ts, i & 1023}
+		})
+	}
+	return datagen.Source(per*p, func(i int64) Event {
+		h, ts := at(i)
+		return Event{int64(h % keys), ts, i & 1023}
+	})
+}
+
+func eventTime(e Event, _ int64) int64 { return e.TS }
+
+// build makes the graph of the job.
+func (w *workload) build(j *stream.Job) error {
+	j.Parallelism(w.parallelism)
+	var wm []watermark.Strategy[Event]
+	switch w.job {
+	case "tumbling", "sliding", "timers":
+		wm = append(wm, watermark.Bounded[Event](100*time.Millisecond, nil).WithTimestamps(eventTime))
+	}
+	s := stream.From(j, "source", w.source(), wm...)
+	byKey := func() stream.Keyed[int64, Event] { return stream.KeyBy(s, func(e Event) int64 { return e.Key }) }
+	byID := func() stream.Keyed[string, Event] { return stream.KeyBy(s, id) }
+	switch w.job {
+	case "source":
+		discard(s)
+	case "chain":
+		a := stream.Map(s, func(e Event) Event { e.Val = e.Val*31 + 7; return e })
+		b := stream.Filter(a, func(e Event) bool { return e.Val&7 != 0 })
+		discard(stream.Map(b, func(e Event) Event { e.Val ^= e.Key; return e }))
+	case "keyed":
+		discard(stream.Process(byKey(), "count", newCount[int64]))
+	case "keyed-string":
+		discard(stream.Process(byID(), "count", newCount[string]))
+	case "dedupe":
+		discard(stream.Process(byID(), "dedupe", newDedupe))
+	case "mapstate":
+		discard(stream.Process(byKey(), "count", newMapCount))
+	case "timers":
+		discard(stream.Process(byKey(), "quiet", newQuiet))
+	case "tumbling":
+		discard(sums(byKey(), window.Tumbling(10*time.Second)))
+	case "sliding":
+		discard(sums(byKey(), window.Sliding(60*time.Second, time.Second)))
+	default:
+		return fmt.Errorf("no job %q", w.job)
+	}
+	return nil
+}
+
+func discard[T any](s stream.Stream[T]) { stream.To(s, "discard", connector.Discard[T]()) }
+
+func sums(s stream.Keyed[int64, Event], w window.Assigner) stream.Stream[int64] {
+	sum := agg.Sum(func(e Event) int64 { return e.Val })
+	return stream.Aggregate(s, "sum", w, sum, func(_ int64, _ window.Span, v int64) int64 { return v })
+}
+
+// id is the 36-character id of an event's key, as request ids look.
+func id(e Event) string {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], mix64(uint64(e.Key)))
+	binary.BigEndian.PutUint64(raw[8:], mix64(^uint64(e.Key)))
+	var b [36]byte
+	hex.Encode(b[:8], raw[:4])
+	hex.Encode(b[9:13], raw[4:6])
+	hex.Encode(b[14:18], raw[6:8])
+	hex.Encode(b[19:23], raw[8:10])
+	hex.Encode(b[24:], raw[10:])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// count emits every 1,024th count of a key.
+type count[K comparable] struct{ n state.Value[int64] }
+
+func newCount[K comparable](r *state.Registry) *count[K] {
+	return &count[K]{state.ValueIn[int64](r, "count")}
+}
+
+func (c *count[K]) Process(ctx *stream.Ctx[K, int64], _ Event) error {
+	n, err := c.n.Get()
+	if err != nil {
+		return err
+	}
+	n++
+	if n&1023 == 0 {
+		ctx.Emit(n)
+	}
+	return c.n.Set(n)
+}
+
+// dedupe passes the first record of each id within an hour.
+type dedupe struct{ seen state.Value[bool] }
+
+func newDedupe(r *state.Registry) *dedupe {
+	return &dedupe{state.ValueIn[bool](r, "seen", state.TTL(time.Hour))}
+}
+
+func (d *dedupe) Process(ctx *stream.Ctx[string, Event], e Event) error {
+	dup, err := d.seen.Get()
+	if err != nil || dup {
+		return err
+	}
+	ctx.Emit(e)
+	return d.seen.Set(true)
+}
+
+// mapCount counts per key and val mod 16.
+type mapCount struct{ m state.Map[int64, int64] }
+
+func newMapCount(r *state.Registry) *mapCount {
+	return &mapCount{state.MapIn[int64, int64](r, "m")}
+}
+
+func (c *mapCount) Process(ctx *stream.Ctx[int64, int64], e Event) error {
+	f := e.Val & 15
+	n, _, err := c.m.Get(f)
+	if err != nil {
+		return err
+	}
+	n++
+	if n&1023 == 0 {
+		ctx.Emit(n)
+	}
+	return c.m.Put(f, n)
+}
+
+// quiet reports a key that was quiet for 5 s of event time.
+type quiet struct {
+	due    state.Value[int64]
+	timers state.Timers
+}
+
+func newQuiet(r *state.Registry) *quiet {
+	return &quiet{state.ValueIn[int64](r, "due"), state.EventTimers(r)}
+}
+
+func (q *quiet) Process(_ *stream.Ctx[int64, int64], e Event) error {
+	d, ok, err := q.due.Lookup()
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := q.timers.DeleteMillis(d); err != nil {
+			return err
+		}
+	}
+	n := e.TS + 5000
+	if err := q.due.Set(n); err != nil {
+		return err
+	}
+	return q.timers.SetMillis(n)
+}
+
+func (q *quiet) OnTimer(ctx *stream.Ctx[int64, int64], _ time.Time) error {
+	q.due.Clear()
+	ctx.Emit(ctx.Key())
+	return nil
+}

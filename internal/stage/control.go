@@ -1,0 +1,90 @@
+package stage
+
+import "time"
+
+// barrier takes the snapshot of the task: everything before the barrier goes
+// out first, then the barrier, then the state is frozen.
+func (t *Task) barrier(b *Barrier) error {
+	begin := time.Now()
+	for _, op := range t.Operators {
+		if err := op.PrepareSnapshot(b); err != nil {
+			return err
+		}
+		if err := op.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, w := range t.Outputs {
+		w.Control(Element{Kind: Mark, Barrier: b})
+	}
+	parts := make([]Part, 0, len(t.Operators))
+	for i, op := range t.Operators {
+		p, err := op.Snapshot(b)
+		if err != nil {
+			releaseParts(parts)
+			return err
+		}
+		p.Operator = t.Contexts[i].Operator
+		parts = append(parts, p)
+	}
+	t.stopped = t.stopped || b.Stop
+	t.unblock()
+	took := time.Since(begin)
+	t.Load.BarrierMax.Store(max(t.Load.BarrierMax.Load(), int64(took)))
+	t.Host.Snapshot(t.ID, b, parts, took)
+	return nil
+}
+
+func releaseParts(parts []Part) {
+	for _, p := range parts {
+		if p.Keyed != nil {
+			p.Keyed.Release()
+		}
+	}
+}
+
+func (t *Task) unblock() {
+	t.aligning = 0
+	for i := range t.blocked {
+		t.blocked[i] = false
+	}
+}
+
+// letters handles what the host posted.
+func (t *Task) letters() error {
+	for _, l := range t.mail.take() {
+		if err := t.letter(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Task) letter(l letter) error {
+	switch {
+	case l.trigger != nil:
+		return t.barrier(l.trigger)
+	case l.event != nil:
+		return t.source.Event(*l.event)
+	case l.aborted != 0:
+		t.align.abort(l.aborted)
+		if t.aligning == l.aborted {
+			t.unblock()
+		}
+	}
+	for _, op := range t.Operators {
+		var err error
+		switch {
+		case l.complete != 0:
+			err = op.CheckpointComplete(l.complete)
+		case l.aborted != 0:
+			err = op.CheckpointAborted(l.aborted)
+		case l.committed != 0:
+			err = op.Committed(l.committed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

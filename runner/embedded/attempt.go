@@ -1,0 +1,330 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector"
+	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/file"
+)
+
+// errDone ends the tasks of an attempt that has finished or was suspended.
+var errDone = errors.New("done")
+
+// attempt is one start of the job: it claims the ledger, restores, runs until
+// something fails or all is done, and leaves nothing behind.
+type attempt struct {
+	job   *Job
+	opts  Options
+	blobs storage.Blobs
+
+	start       *coord.Attempt
+	restored    *restored
+	plan        *graph.Plan
+	stages      map[string]*graph.Stage
+	kinds       map[string]string
+	committers  map[string]stage.Committer
+	coordinator *coord.Coordinator
+	wiring      *wiring
+	enumerators map[string]*enumerator
+	ran         bool
+
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	writers sync.WaitGroup
+	running sync.WaitGroup
+}
+
+func (a *attempt) number() int64 {
+	if a.start == nil {
+		return 0
+	}
+	return a.start.Number
+}
+
+// run returns nil when the job has finished or was suspended.
+func (a *attempt) run(parent context.Context) (err error) {
+	a.ctx, a.cancel = context.WithCancelCause(parent)
+	defer a.cancel(nil)
+	if err := a.claim(); err != nil {
+		return err
+	}
+	defer a.closeCommitters()
+	if err := a.prepare(); err != nil {
+		return err
+	}
+	return a.work()
+}
+
+// claim starts in the ledger's order: claim, list, choose, load, record.
+func (a *attempt) claim() error {
+	start, err := coord.Start(a.ctx, coord.StartOptions{
+		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
+		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, ExactlyOnceSinks: a.exactlyOnce(),
+		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.job.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.start = start
+	return nil
+}
+
+// openPath opens the storage of a snapshot outside the checkpoint directory.
+func (a *attempt) openPath(path string) (storage.Blobs, string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if filepath.Base(abs) == "_metadata" {
+		abs = filepath.Dir(abs)
+	}
+	if _, err := os.Stat(abs); err != nil {
+		return nil, "", err
+	}
+	blobs, err := file.New(filepath.Dir(abs))
+	return blobs, filepath.Base(abs), err
+}
+
+func (a *attempt) exactlyOnce() bool {
+	for _, n := range a.job.graph.Nodes {
+		if b, ok := n.Body.(stage.SinkBody); ok && b.Delivery() == connector.ExactlyOnce {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare plans the stages for the restored state, settles what sinks have
+// open, and makes the tasks.
+func (a *attempt) prepare() error {
+	plan, err := a.job.graph.Plan(a.opts.Parallelism, a.opts.MaxParallelism)
+	if err != nil {
+		return err
+	}
+	a.plan, a.stages, a.kinds = plan, map[string]*graph.Stage{}, map[string]string{}
+	for _, s := range plan.Stages {
+		a.stages[s.ID] = s
+		for _, n := range s.Nodes {
+			a.kinds[n.ID] = n.Kind
+		}
+	}
+	if a.start.Restored != nil {
+		if a.restored, err = newRestored(a.start.Restored, a.job.graph); err != nil {
+			return coord.AsFatal(err)
+		}
+		if err := a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism); err != nil {
+			return coord.AsFatal(err)
+		}
+	}
+	if err := a.openCommitters(); err != nil {
+		return err
+	}
+	if err := a.start.ResolveSinks(a.ctx, a.committers); err != nil {
+		return err
+	}
+	if a.wiring, err = a.wire(a.ctx, plan); err != nil {
+		return err
+	}
+	a.makeEnumerators()
+	return a.makeCoordinator()
+}
+
+func (a *attempt) openCommitters() error {
+	a.committers = map[string]stage.Committer{}
+	for _, n := range a.job.graph.Nodes {
+		b, ok := n.Body.(stage.SinkBody)
+		if !ok {
+			continue
+		}
+		c, err := b.NewCommitter(committerContext{a, n.ID})
+		if err != nil {
+			return fmt.Errorf("sink %q: %w", n.ID, err)
+		}
+		if c != nil {
+			a.committers[n.ID] = c
+		}
+	}
+	return nil
+}
+
+func (a *attempt) closeCommitters() {
+	for id, c := range a.committers {
+		if err := c.Close(); err != nil {
+			a.job.log.Warn("closing a committer", "operator", id, "error", err)
+		}
+	}
+}
+
+func (a *attempt) makeEnumerators() {
+	a.enumerators = map[string]*enumerator{}
+	for _, n := range a.job.graph.Nodes {
+		b, ok := n.Body.(stage.SourceBody)
+		if !ok {
+			continue
+		}
+		var state []byte
+		if a.restored != nil && a.restored.ops[n.ID] != nil {
+			state = a.restored.ops[n.ID].Enumerator
+		}
+		a.enumerators[n.ID] = newEnumerator(n.ID, b, a.wiring.sources[n.ID], state, a.job.log)
+	}
+}
+
+func (a *attempt) makeCoordinator() (err error) {
+	a.coordinator, err = coord.New(coord.Config{
+		Attempt: a.start, Options: a.opts.Checkpoint, Job: a.job.graph.Job, Blobs: a.blobs,
+		Host: a, Committers: a.committers, Now: wallMillis, Logger: a.job.log,
+		OnEvent: a.coordinatorEvent,
+	})
+	return err
+}
+
+// work runs the tasks, the enumerators and the coordinator until the first of
+// them ends.
+func (a *attempt) work() error {
+	a.ran = true
+	for _, t := range a.wiring.tasks {
+		a.spawn(func(ctx context.Context) error { return t.Run(ctx) })
+	}
+	for _, e := range a.enumerators {
+		a.spawn(e.Run)
+	}
+	a.job.begin(a)
+	var from int64
+	if a.start.Restored != nil {
+		from = a.start.Restored.ID
+	}
+	a.job.event(Event{Kind: Started, Attempt: a.start.Number, Checkpoint: from})
+	a.job.log.Info("running", "attempt", a.start.Number, "lineage", a.start.Lineage, "from", a.start.RestoredDir)
+	err := a.coordinator.Run(a.ctx)
+	if err == nil {
+		err = errDone
+	}
+	a.cancel(err)
+	a.running.Wait()
+	a.writers.Wait()
+	if err := context.Cause(a.ctx); !errors.Is(err, errDone) {
+		return err
+	}
+	a.finishEvent()
+	return nil
+}
+
+func (a *attempt) finishEvent() {
+	k := Finished
+	a.job.mu.Lock()
+	if a.job.suspended {
+		k = Suspended
+	}
+	a.job.mu.Unlock()
+	a.job.event(Event{Kind: k, Attempt: a.start.Number})
+}
+
+// spawn runs a component; its error ends the attempt.
+func (a *attempt) spawn(run func(context.Context) error) {
+	a.running.Go(func() {
+		if err := run(a.ctx); err != nil {
+			a.fail(err)
+		}
+	})
+}
+
+// fail ends the attempt; the first error counts.
+func (a *attempt) fail(err error) { a.cancel(err) }
+
+// Ended implements stage.Host.
+func (a *attempt) Ended(t stage.TaskID) { a.coordinator.Ended(t) }
+
+// The coordinator's Host.
+
+// Tasks implements coord.Host.
+func (a *attempt) Tasks() []stage.TaskID {
+	ids := make([]stage.TaskID, len(a.wiring.tasks))
+	for i, t := range a.wiring.tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+// Trigger implements coord.Host: enumerators first, then the barrier, then
+// what enumerators sent meanwhile.
+func (a *attempt) Trigger(b *stage.Barrier, report func(op string, state []byte, f codec.Format, err error)) {
+	var mu sync.Mutex
+	left := len(a.enumerators)
+	barrier := func() {
+		for _, ts := range a.wiring.sources {
+			for _, t := range ts {
+				t.PostTrigger(b)
+			}
+		}
+		for _, e := range a.enumerators {
+			e.release()
+		}
+	}
+	if left == 0 {
+		barrier()
+		return
+	}
+	for id, e := range a.enumerators {
+		e.snapshot(b.ID, func(state []byte, err error) {
+			report(id, state, e.body.EnumeratorFormat(), err)
+			mu.Lock()
+			left--
+			last := left == 0
+			mu.Unlock()
+			if last {
+				barrier()
+			}
+		})
+	}
+}
+
+// CheckpointComplete implements coord.Host.
+func (a *attempt) CheckpointComplete(id int64) {
+	for _, t := range a.wiring.tasks {
+		t.PostComplete(id)
+	}
+	for _, e := range a.enumerators {
+		e.complete(id)
+	}
+}
+
+// CheckpointAborted implements coord.Host.
+func (a *attempt) CheckpointAborted(id int64) {
+	for _, t := range a.wiring.tasks {
+		t.PostAborted(id)
+	}
+}
+
+// Committed implements coord.Host.
+func (a *attempt) Committed(id int64) {
+	for _, t := range a.wiring.tasks {
+		t.PostCommitted(id)
+	}
+}
+
+// committerContext is what a sink's committer may use.
+type committerContext struct {
+	a  *attempt
+	op string
+}
+
+func (c committerContext) Logger() *slog.Logger { return c.a.job.log.With("operator", c.op) }
+func (c committerContext) Job() string          { return c.a.job.graph.Job }
+func (c committerContext) Lineage() string      { return c.a.start.Lineage }
+func (c committerContext) Attempt() int64       { return c.a.start.Number }
+func (c committerContext) Operator() string     { return c.op }
+func (c committerContext) Count(name string, n int64) {
+	c.a.job.m.count(c.op, name, n)
+}

@@ -1,0 +1,219 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/internal/stage"
+)
+
+// enumerators runs one source's enumerator: all its callbacks on one
+// goroutine, Run. Everything else posts functions to it.
+type enumerator struct {
+	id          string
+	parallelism int
+	log         *slog.Logger
+	readers     []*stage.Task // by subtask
+	body        stage.SourceBody
+	restored    []byte
+
+	ctx  context.Context // of the attempt; set by Run
+	mu   sync.Mutex
+	work []func() error
+	wake chan struct{}
+
+	// Owned by Run.
+	inner      stage.Enumerator
+	registered map[int]bool
+	held       bool
+	outbox     []func()
+	calls      sync.WaitGroup
+}
+
+func newEnumerator(id string, body stage.SourceBody, readers []*stage.Task, restored []byte, log *slog.Logger) *enumerator {
+	return &enumerator{
+		id: id, body: body, readers: readers, parallelism: len(readers), restored: restored,
+		log: log.With("operator", id), wake: make(chan struct{}, 1), registered: map[int]bool{},
+	}
+}
+
+// post queues work for the enumerator's goroutine.
+func (e *enumerator) post(f func() error) {
+	e.mu.Lock()
+	e.work = append(e.work, f)
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run makes the enumerator, starts it, registers the readers, and works until
+// ctx ends or a callback fails.
+func (e *enumerator) Run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	e.ctx = ctx
+	defer func() {
+		cancel()
+		e.calls.Wait()
+		if e.inner != nil {
+			if cerr := e.inner.Close(); cerr != nil && err == nil {
+				err = e.wrap(cerr)
+			}
+		}
+	}()
+	if err := e.start(); err != nil {
+		return e.wrap(err)
+	}
+	for {
+		for _, f := range e.take() {
+			if err := f(); err != nil {
+				return e.wrap(err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.wake:
+		}
+	}
+}
+
+func (e *enumerator) wrap(err error) error {
+	return fmt.Errorf("source %q: %w", e.id, err)
+}
+
+func (e *enumerator) take() []func() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.work
+	e.work = nil
+	return w
+}
+
+func (e *enumerator) start() error {
+	inner, err := e.body.NewEnumerator(e, e.restored)
+	if err != nil {
+		return err
+	}
+	e.inner = inner
+	if err := inner.Start(); err != nil {
+		return err
+	}
+	for i := range e.readers {
+		e.registered[i] = true
+		if err := inner.AddReader(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message hands a reader's message on.
+func (e *enumerator) message(m stage.ReaderMessage) {
+	e.post(func() error { return e.inner.Message(m) })
+}
+
+// snapshot passes the state to fn and holds back what the enumerator sends
+// until release: an assignment is then either in this state or, behind the
+// barrier, in none of the snapshot.
+func (e *enumerator) snapshot(id int64, fn func(state []byte, err error)) {
+	e.post(func() error {
+		s, err := e.inner.Snapshot(id)
+		e.held = true
+		fn(s, err)
+		return nil
+	})
+}
+
+// release sends what snapshot held back.
+func (e *enumerator) release() {
+	e.post(func() error {
+		e.held = false
+		for _, f := range e.outbox {
+			f()
+		}
+		e.outbox = nil
+		return nil
+	})
+}
+
+func (e *enumerator) complete(id int64) {
+	e.post(func() error { return e.inner.CheckpointComplete(id) })
+}
+
+// The stage.EnumeratorContext.
+
+func (e *enumerator) Context() context.Context { return e.ctx }
+func (e *enumerator) Logger() *slog.Logger     { return e.log }
+func (e *enumerator) Parallelism() int         { return e.parallelism }
+
+func (e *enumerator) Readers() []int {
+	rs := make([]int, 0, len(e.registered))
+	for r := range e.registered {
+		rs = append(rs, r)
+	}
+	sort.Ints(rs)
+	return rs
+}
+
+func (e *enumerator) Send(subtask int, ev stage.SourceEvent) error {
+	if !e.registered[subtask] {
+		return fmt.Errorf("reader %d is not registered", subtask)
+	}
+	send := func() { e.readers[subtask].PostEvent(ev) }
+	if e.held {
+		e.outbox = append(e.outbox, send)
+		return nil
+	}
+	send()
+	return nil
+}
+
+func (e *enumerator) CallAsync(call func(context.Context) (any, error), handle func(any, error) error, delay, period time.Duration) {
+	e.calls.Go(func() {
+		for d := delay; ; d = period {
+			if !pause(e.ctx, d) {
+				return
+			}
+			v, err := call(e.ctx)
+			if e.ctx.Err() != nil {
+				return
+			}
+			handled := make(chan struct{})
+			e.post(func() error {
+				defer close(handled)
+				return handle(v, err)
+			})
+			if period <= 0 {
+				return
+			}
+			select {
+			case <-handled:
+			case <-e.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (e *enumerator) RunInCoordinator(fn func() error) { e.post(fn) }
+
+// pause waits for d and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,236 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/connector"
+	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/file"
+	"github.com/weirstream/weir/internal/storage/mem"
+)
+
+// Job runs a graph, again and again as the restart strategy allows. Run may
+// be called once.
+type Job struct {
+	graph *graph.Graph
+	opts  Options
+	log   *slog.Logger
+	pool  *memory.Pool
+	m     *metrics
+
+	mu        sync.Mutex
+	current   *attempt
+	state     string
+	suspended bool
+	restarts  int
+	failure   error
+	started   time.Time
+	done      recordCounts // of attempts that are over
+	gaps      stage.Histogram
+}
+
+// New validates the options against the graph. It opens nothing.
+func New(g *graph.Graph, o Options) (*Job, error) {
+	o.ensureDefaults()
+	o.Checkpoint.EnsureDefaults()
+	var errs []error
+	if o.Storage == nil || o.Checkpoint.Dir != "" {
+		errs = append(errs, o.Checkpoint.Validate())
+	}
+	o.Restart = checkpoint.DefaultRestart(o.Restart, o.Checkpoint.Interval > 0)
+	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint))
+	if _, err := g.Plan(o.Parallelism, o.MaxParallelism); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created"}
+	j.m = newMetrics(j, o.Registerer)
+	return j, nil
+}
+
+// checkSinks refuses exactly-once sinks that cannot keep their promise.
+func checkSinks(g *graph.Graph, c checkpoint.Options) error {
+	var errs []error
+	for _, n := range g.Nodes {
+		b, ok := n.Body.(stage.SinkBody)
+		if !ok || b.Delivery() != connector.ExactlyOnce {
+			continue
+		}
+		switch {
+		case c.Interval <= 0:
+			errs = append(errs, fmt.Errorf("%s: sink %q delivers exactly once, which needs checkpoints: set execution.checkpointing.interval and execution.checkpointing.dir (--checkpoint-interval, --checkpoint-dir)", n.Site, n.ID))
+		case c.Mode == checkpoint.AtLeastOnce:
+			errs = append(errs, fmt.Errorf("%s: sink %q delivers exactly once, but execution.checkpointing.mode is at-least-once: use exactly-once mode or another delivery", n.Site, n.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs the job until it has finished or was suspended (nil), ctx ended
+// (its cause), or it failed for good. When it returns nothing of the job runs
+// any more.
+func (j *Job) Run(ctx context.Context) error {
+	j.mu.Lock()
+	j.started = time.Now()
+	j.mu.Unlock()
+	pool, err := memory.NewPool(memory.Options{Budget: j.opts.MemoryBudget})
+	if err != nil {
+		return err
+	}
+	j.pool = pool
+	defer pool.Close()
+	blobs, unlock, err := j.openStorage()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = j.attempts(ctx, blobs)
+	switch {
+	case errors.Is(err, coord.ErrFinished):
+		j.setState("finished", nil)
+		return err
+	case err == nil:
+		j.setState("finished", nil)
+	case ctx.Err() != nil:
+		j.setState("canceled", err)
+	default:
+		j.setState("failed", err)
+	}
+	return err
+}
+
+// openStorage opens the checkpoint storage and locks the job's directory.
+func (j *Job) openStorage() (storage.Blobs, func(), error) {
+	dir := j.opts.Checkpoint.Dir
+	switch {
+	case j.opts.Storage != nil:
+		return j.opts.Storage, func() {}, nil
+	case dir == "" || dir == "memory:":
+		return mem.New(), func() {}, nil
+	}
+	fs, err := file.New(strings.TrimPrefix(dir, "file://"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("checkpoint directory %s: %w", dir, err)
+	}
+	unlock, err := fs.LockDir(j.graph.Job)
+	if err != nil {
+		return nil, nil, fmt.Errorf("checkpoint directory %s, job %q: %w", dir, j.graph.Job, err)
+	}
+	return fs, func() {
+		if err := unlock(); err != nil {
+			j.log.Warn("unlocking the checkpoint directory", "error", err)
+		}
+	}, nil
+}
+
+// attempts starts the job until it ends, or fails for good.
+func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	strategy := coord.NewRestarter(j.opts.Restart, random.Float64)
+	opts := j.opts
+	for {
+		j.setState("starting", nil)
+		begin := time.Now()
+		a := &attempt{job: j, blobs: blobs, opts: opts}
+		err := a.run(ctx)
+		j.over(a)
+		if err == nil || ctx.Err() != nil || coord.Fatal(err) {
+			return err
+		}
+		if a.start != nil && a.start.Restored != nil || a.ran {
+			// What was asked for is used up by the ledger's restored record.
+			opts.RestorePath, opts.Rewind, opts.Fresh = "", false, false
+		}
+		j.event(Event{Kind: Failed, Attempt: a.number(), Err: err})
+		d, ok := strategy.Failure(begin, time.Now())
+		if !ok {
+			return err
+		}
+		j.log.Warn("attempt failed, restarting", "attempt", a.number(), "delay", d, "error", err)
+		j.setState("restarting", err)
+		if !pause(ctx, d) {
+			return context.Cause(ctx)
+		}
+		j.mu.Lock()
+		j.restarts++
+		j.mu.Unlock()
+		j.event(Event{Kind: Restarting, Attempt: a.number()})
+	}
+}
+
+func (j *Job) event(e Event) {
+	e.Time = time.Now()
+	j.opts.OnEvent(e)
+}
+
+func (j *Job) setState(s string, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s == "finished" && j.suspended {
+		s = "suspended"
+	}
+	j.state, j.failure = s, err
+}
+
+// begin makes a the running attempt.
+func (j *Job) begin(a *attempt) {
+	j.mu.Lock()
+	j.current, j.state = a, "running"
+	suspend := j.suspended
+	j.mu.Unlock()
+	if suspend {
+		a.coordinator.Suspend()
+	}
+}
+
+// over keeps the counts of an attempt that has ended.
+func (j *Job) over(a *attempt) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if a.wiring != nil {
+		j.done.add(a.counts())
+		for _, l := range a.wiring.loads {
+			j.gaps.AddAll(&l.Gaps)
+		}
+	}
+	j.current = nil
+}
+
+// Suspend stops the job with a final snapshot from which the same command
+// goes on: sources stop, the snapshot is taken, sinks commit, and Run returns
+// nil. It returns at once, may be called from any goroutine and more than
+// once. Without checkpoints the job just stops.
+func (j *Job) Suspend() {
+	j.mu.Lock()
+	j.suspended = true
+	a := j.current
+	j.mu.Unlock()
+	if a != nil {
+		a.coordinator.Suspend()
+	}
+}
+
+func wallMillis() int64 { return time.Now().UnixMilli() }
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return h
+}

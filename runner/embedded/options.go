@@ -1,0 +1,110 @@
+// Package embedded runs a job inside one process: every subtask of a stage on
+// its own goroutine, connected by bounded queues, with a coordinator beside
+// them.
+package embedded
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// Options of a run. The zero value runs with parallelism 1 and without
+// checkpoints.
+type Options struct {
+	// Parallelism is the number of subtasks of operators that set none.
+	// Default 1.
+	Parallelism int
+	// MaxParallelism is the number of key groups; 0 derives it from the
+	// parallelism, or takes that of the restored snapshot.
+	MaxParallelism int
+	Checkpoint     checkpoint.Options
+	// Restart is the restart strategy; nil is exponential delay with
+	// checkpoints and none without.
+	Restart checkpoint.Restart
+	// RestorePath is a snapshot to start from, used up by the first start
+	// that succeeds.
+	RestorePath string
+	// Rewind allows RestorePath to lie behind output that was committed.
+	Rewind bool
+	// Fresh begins a new lineage, from nothing.
+	Fresh bool
+	// BufferTimeout bounds how long a record waits for its batch to fill.
+	// Default 10 ms.
+	BufferTimeout time.Duration
+	// WatermarkInterval is the period of source watermarks under load.
+	// Default 200 ms.
+	WatermarkInterval time.Duration
+	// MemoryBudget bounds state memory in bytes; 0 is no bound.
+	MemoryBudget int64
+	// Storage overrides the storage that Checkpoint.Dir names.
+	Storage storage.Blobs
+	// OnEvent is told what happens to the job; it must not block.
+	OnEvent func(Event)
+	// Logger and Registerer; nil discards.
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Event is something that happened to the job.
+type Event struct {
+	// Kind is one of the constants below.
+	Kind EventKind
+	Time time.Time
+	// Attempt is the number of the start.
+	Attempt int64
+	// Checkpoint is the id of the checkpoint that the event is about, 0 if
+	// none.
+	Checkpoint int64
+	// Duration and Bytes of a completed checkpoint; Encoding is the time spent
+	// in encoding and writing it, summed over subtasks, BarrierMax the longest
+	// time a subtask spent on its barrier.
+	Duration, Encoding, BarrierMax time.Duration
+	Bytes                          int64
+	// Err is why, for failures.
+	Err error
+}
+
+// EventKind names an event.
+type EventKind string
+
+const (
+	// Started: the attempt runs, from Checkpoint if that is not 0.
+	Started EventKind = "started"
+	// CheckpointCompleted and CheckpointFailed.
+	CheckpointCompleted EventKind = "checkpoint completed"
+	CheckpointFailed    EventKind = "checkpoint failed"
+	// Failed: the attempt failed with Err; Restarting follows if the strategy
+	// allows it.
+	Failed     EventKind = "failed"
+	Restarting EventKind = "restarting"
+	// Finished: the input has ended and all is committed. Suspended: the job
+	// was stopped with a final snapshot.
+	Finished  EventKind = "finished"
+	Suspended EventKind = "suspended"
+)
+
+func (o *Options) ensureDefaults() {
+	if o.Parallelism == 0 {
+		o.Parallelism = 1
+	}
+	if o.BufferTimeout == 0 {
+		o.BufferTimeout = 10 * time.Millisecond
+	}
+	if o.WatermarkInterval == 0 {
+		o.WatermarkInterval = 200 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	if o.OnEvent == nil {
+		o.OnEvent = func(Event) {}
+	}
+}

@@ -1,0 +1,178 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/state"
+)
+
+// restored is the snapshot an attempt starts from.
+type restored struct {
+	meta *snapshot.Metadata
+	ops  map[string]*snapshot.Operator
+	// sourcesKnown is false if the job has a source that the snapshot does
+	// not know: its records may lie behind the stored watermarks, which then
+	// bound nothing.
+	sourcesKnown bool
+	files        map[string]snapshot.File
+}
+
+func newRestored(m *snapshot.Metadata, g *graph.Graph) (*restored, error) {
+	r := &restored{meta: m, ops: map[string]*snapshot.Operator{}, files: map[string]snapshot.File{}, sourcesKnown: true}
+	for i := range m.Operators {
+		r.ops[m.Operators[i].ID] = &m.Operators[i]
+	}
+	for _, f := range m.Files {
+		r.files[f.Name] = f
+	}
+	if m.KeyHash != keygroup.HashName {
+		return nil, fmt.Errorf("snapshot %d hashes keys by %q, this version by %q: it cannot be restored", m.ID, m.KeyHash, keygroup.HashName)
+	}
+	inJob := map[string]*graph.Node{}
+	for _, n := range g.Nodes {
+		inJob[n.ID] = n
+		if n.Role == graph.Source && r.ops[n.ID] == nil {
+			r.sourcesKnown = false
+		}
+	}
+	for id, op := range r.ops {
+		if inJob[id] == nil && holdsState(op) {
+			return nil, fmt.Errorf("snapshot %d holds state of operator %q (%s), which the job no longer has: give the operator back its id", m.ID, id, op.Kind)
+		}
+	}
+	return r, nil
+}
+
+func holdsState(op *snapshot.Operator) bool {
+	if len(op.States) > 0 || len(op.Committables) > 0 || op.Enumerator != nil {
+		return true
+	}
+	for _, s := range op.Subtasks {
+		if len(s.Lists) > 0 || len(s.Splits) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// adoptMaxParallelism gives each stage the number of key groups its state was
+// written with.
+func (r *restored) adoptMaxParallelism(plan *graph.Plan, explicit int) error {
+	for _, s := range plan.Stages {
+		for _, n := range s.Nodes {
+			op := r.ops[n.ID]
+			if op == nil || op.MaxParallelism == 0 {
+				continue
+			}
+			if explicit != 0 && explicit != op.MaxParallelism {
+				return fmt.Errorf("operator %q: max parallelism is set to %d, but its state was written with %d and cannot be divided otherwise: remove the setting, or start with --fresh",
+					n.ID, explicit, op.MaxParallelism)
+			}
+			if s.Parallelism > op.MaxParallelism {
+				return fmt.Errorf("operator %q: parallelism %d is above the max parallelism %d its state was written with: use at most %d",
+					n.ID, s.Parallelism, op.MaxParallelism, op.MaxParallelism)
+			}
+			s.MaxParallelism = op.MaxParallelism
+		}
+	}
+	return nil
+}
+
+// restoreFor is what the snapshot holds for one subtask of an operator, nil on
+// a fresh start or if it does not know the operator.
+func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parallelism int) (*stage.Restore, error) {
+	r := a.restored
+	if r == nil || r.ops[n.ID] == nil {
+		return nil, nil
+	}
+	op := r.ops[n.ID]
+	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Splits: splitsFor(op, subtask, parallelism)}
+	if op.KeyFormat != nil {
+		out.KeyFormat = *op.KeyFormat
+	}
+	lists := make([][]snapshot.ListState, len(op.Subtasks))
+	for i, s := range op.Subtasks {
+		lists[i] = s.Lists
+	}
+	out.Lists = state.Redistribute(lists, parallelism)[subtask]
+	if r.sourcesKnown {
+		out.Watermark = lowestWatermark(op)
+	}
+	out.Keyed = func(groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
+		return a.readKeyed(ctx, op, groups, fn)
+	}
+	return out, nil
+}
+
+// splitsFor deals the splits out: to the same subtask at equal parallelism,
+// else in turn.
+func splitsFor(op *snapshot.Operator, subtask, parallelism int) [][]byte {
+	if len(op.Subtasks) == parallelism {
+		return op.Subtasks[subtask].Splits
+	}
+	var mine [][]byte
+	i := 0
+	for _, s := range op.Subtasks {
+		for _, d := range s.Splits {
+			if i%parallelism == subtask {
+				mine = append(mine, d)
+			}
+			i++
+		}
+	}
+	return mine
+}
+
+func lowestWatermark(op *snapshot.Operator) *int64 {
+	var low *int64
+	for _, s := range op.Subtasks {
+		if s.Watermark != nil && (low == nil || *s.Watermark < *low) {
+			low = s.Watermark
+		}
+	}
+	return low
+}
+
+// readKeyed reads the sections of an operator that lie in groups.
+func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
+	for _, s := range op.Subtasks {
+		if s.File == "" {
+			continue
+		}
+		name := path.Join(a.start.RestoredDir, s.File)
+		f, err := snapshot.OpenFile(ctx, a.start.RestoredBlobs, name, a.restored.files[s.File])
+		if err != nil {
+			return err
+		}
+		for _, g := range f.Groups() {
+			if !groups.Contains(g) {
+				continue
+			}
+			r, err := f.ReadOperator(ctx, g, op.ID)
+			if err != nil {
+				return err
+			}
+			for {
+				h, data, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					return fmt.Errorf("%s, key group %d: %w", name, g, err)
+				}
+				if err := fn(g, h.State, h.Count, data); err != nil {
+					return fmt.Errorf("%s, key group %d: %w", name, g, err)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+	"time"
+
+	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+)
+
+// Snapshot implements stage.Host: the parts are written and acknowledged on a
+// goroutine of their own.
+func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part, took time.Duration) {
+	a.writers.Go(func() {
+		ack, err := a.write(t, b, parts)
+		if err != nil {
+			a.coordinator.Decline(t, b.ID, err)
+			return
+		}
+		ack.BarrierNanos = int64(took)
+		a.coordinator.Ack(ack)
+	})
+}
+
+// write writes the keyed state of a task into one file and returns the
+// acknowledgement.
+func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
+	begin := time.Now()
+	ack := coord.Ack{Task: t, ID: b.ID}
+	file := ""
+	defer func() {
+		for _, p := range parts {
+			if p.Keyed != nil {
+				p.Keyed.Release()
+			}
+		}
+	}()
+	if groups, ok := keyedGroups(parts); ok {
+		file = snapshot.Name(t.Stage, t.Subtask, a.start.Number)
+		dir := snapshot.CheckpointDir(a.job.graph.Job, b.ID)
+		f, err := a.writeFile(path.Join(dir, file), groups, parts)
+		if err != nil {
+			return ack, fmt.Errorf("%s: %w", path.Join(dir, file), err)
+		}
+		f.Name = file
+		ack.Files, ack.Bytes = []snapshot.File{f}, f.Size
+	}
+	for _, p := range parts {
+		ack.Operators = append(ack.Operators, a.operator(t, b, p, file))
+	}
+	ack.AsyncNanos = int64(time.Since(begin))
+	return ack, nil
+}
+
+// keyedGroups is the range of key groups of a task; all keyed operators of a
+// chain have the same.
+func keyedGroups(parts []stage.Part) (keygroup.Range, bool) {
+	for _, p := range parts {
+		if p.Keyed != nil {
+			return p.Keyed.Groups(), true
+		}
+	}
+	return keygroup.Range{}, false
+}
+
+func (a *attempt) writeFile(name string, groups keygroup.Range, parts []stage.Part) (snapshot.File, error) {
+	var f snapshot.File
+	err := a.blobs.Put(a.ctx, name, func(w io.Writer) error {
+		fw := snapshot.NewFileWriter(w, snapshot.S2)
+		for g := groups.First; g <= groups.Last; g++ {
+			if err := encodeGroup(a.ctx, fw, g, parts); err != nil {
+				return err
+			}
+			runtime.Gosched() // the stages come first
+		}
+		size, crc, err := fw.Close()
+		f.Size, f.CRC = size, crc
+		return err
+	})
+	return f, err
+}
+
+func encodeGroup(ctx context.Context, fw *snapshot.FileWriter, g int, parts []stage.Part) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := fw.BeginGroup(g); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.Keyed == nil {
+			continue
+		}
+		if err := p.Keyed.EncodeGroup(g, fw.Operator(p.Operator, p.Keyed.KeyFormat())); err != nil {
+			return fmt.Errorf("operator %q, key group %d: %w", p.Operator, g, err)
+		}
+	}
+	return fw.EndGroup()
+}
+
+// operator is a part in the form of the metadata.
+func (a *attempt) operator(t stage.TaskID, b *stage.Barrier, p stage.Part, file string) snapshot.Operator {
+	s := a.stages[t.Stage]
+	op := snapshot.Operator{
+		ID: p.Operator, Kind: a.kinds[p.Operator], Parallelism: s.Parallelism,
+		SplitFormat: p.SplitFormat, CommittableFormat: p.CommittableFormat,
+		Subtasks: []snapshot.Subtask{{Index: t.Subtask, Lists: p.Lists, Splits: p.Splits, Watermark: p.Watermark}},
+	}
+	if p.Keyed != nil {
+		k := p.Keyed.KeyFormat()
+		op.KeyFormat, op.States, op.MaxParallelism = &k, p.Keyed.States(), s.MaxParallelism
+		op.Subtasks[0].File = file
+	}
+	for _, c := range p.Committables {
+		op.Committables = append(op.Committables, snapshot.Committable{Checkpoint: b.ID, Subtask: t.Subtask, Data: c})
+	}
+	return op
+}

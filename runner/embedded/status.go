@@ -1,0 +1,151 @@
+package embedded
+
+import (
+	"sort"
+	"time"
+
+	"github.com/weirstream/weir/internal/stage"
+)
+
+// Status is what a job is doing.
+type Status struct {
+	// State is created, starting, running, restarting, finished, suspended,
+	// canceled or failed.
+	State    string `json:"state"`
+	Job      string `json:"job"`
+	Attempt  int64  `json:"attempt"`
+	Restarts int    `json:"restarts"`
+	// Failure is the last error, "" if none.
+	Failure string        `json:"failure,omitempty"`
+	Uptime  time.Duration `json:"uptime"`
+	// RecordsIn counts what sources emitted, RecordsOut what sinks took, over
+	// all attempts of this process.
+	RecordsIn  int64 `json:"records_in"`
+	RecordsOut int64 `json:"records_out"`
+	// Checkpoints completed and failed by this process.
+	Checkpoints       int64            `json:"checkpoints"`
+	FailedCheckpoints int64            `json:"failed_checkpoints"`
+	LastCheckpoint    CheckpointStatus `json:"last_checkpoint"`
+	Operators         []OperatorStatus `json:"operators,omitempty"`
+	Tasks             []TaskStatus     `json:"tasks,omitempty"`
+}
+
+// CheckpointStatus describes a completed checkpoint.
+type CheckpointStatus struct {
+	ID       int64         `json:"id"`
+	Duration time.Duration `json:"duration"`
+	Bytes    int64         `json:"bytes"`
+	// Encoding is the time spent in encoding and writing, summed over subtasks;
+	// BarrierMax the longest time one subtask spent on its barrier.
+	Encoding   time.Duration `json:"encoding"`
+	BarrierMax time.Duration `json:"barrier_max"`
+}
+
+// OperatorStatus sums an operator's subtasks.
+type OperatorStatus struct {
+	ID         string           `json:"id"`
+	Kind       string           `json:"kind"`
+	RecordsIn  int64            `json:"records_in"`
+	RecordsOut int64            `json:"records_out"`
+	Late       int64            `json:"late,omitempty"`
+	Watermark  int64            `json:"watermark"`
+	Counters   map[string]int64 `json:"counters,omitempty"`
+}
+
+// TaskStatus tells how a subtask spends its time since its start.
+type TaskStatus struct {
+	Task                      stage.TaskID  `json:"task"`
+	Busy, Idle, BackPressured time.Duration `json:",omitzero"`
+}
+
+// recordCounts sums the records of sources and sinks.
+type recordCounts struct{ in, out int64 }
+
+func (r *recordCounts) add(o recordCounts) { r.in, r.out = r.in+o.in, r.out+o.out }
+
+// counts sums what the sources and sinks of the attempt have counted.
+func (a *attempt) counts() recordCounts {
+	var c recordCounts
+	for _, n := range a.job.graph.Nodes {
+		for _, m := range a.wiring.metrics[n.ID] {
+			switch n.Role {
+			case "source":
+				c.in += m.RecordsOut.Load()
+			case "sink":
+				c.out += m.RecordsOut.Load()
+			}
+		}
+	}
+	return c
+}
+
+// Status may be called from any goroutine at any time.
+func (j *Job) Status() Status {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := Status{State: j.state, Job: j.graph.Job, Restarts: j.restarts}
+	if !j.started.IsZero() {
+		s.Uptime = time.Since(j.started)
+	}
+	if j.failure != nil {
+		s.Failure = j.failure.Error()
+	}
+	counts := j.done
+	s.Checkpoints, s.FailedCheckpoints, s.LastCheckpoint = j.m.checkpoints()
+	if a := j.current; a != nil {
+		s.Attempt = a.number()
+		counts.add(a.counts())
+		s.Operators, s.Tasks = a.operatorStatus(), a.taskStatus()
+	}
+	s.RecordsIn, s.RecordsOut = counts.in, counts.out
+	return s
+}
+
+func (a *attempt) operatorStatus() []OperatorStatus {
+	var ops []OperatorStatus
+	for _, n := range a.job.graph.Nodes {
+		o := OperatorStatus{ID: n.ID, Kind: n.Kind}
+		for i, m := range a.wiring.metrics[n.ID] {
+			o.RecordsIn += m.RecordsIn.Load()
+			o.RecordsOut += m.RecordsOut.Load()
+			o.Late += m.Late.Load()
+			if wm := m.Watermark.Load(); i == 0 || wm < o.Watermark {
+				o.Watermark = wm
+			}
+			m.Each(func(name string, v int64) {
+				if o.Counters == nil {
+					o.Counters = map[string]int64{}
+				}
+				o.Counters[name] += v
+			})
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+func (a *attempt) taskStatus() []TaskStatus {
+	var ts []TaskStatus
+	for id, l := range a.wiring.loads {
+		ts = append(ts, TaskStatus{
+			Task: id, Busy: time.Duration(l.Busy.Load()),
+			Idle: time.Duration(l.Idle.Load()), BackPressured: time.Duration(l.BackPressured.Load()),
+		})
+	}
+	sort.Slice(ts, func(i, k int) bool {
+		if ts[i].Task.Stage != ts[k].Task.Stage {
+			return ts[i].Task.Stage < ts[k].Task.Stage
+		}
+		return ts[i].Task.Subtask < ts[k].Task.Subtask
+	})
+	return ts
+}
+
+// BatchGap returns the quantile q of the times between the beginnings of two
+// pieces of work of a stage with no wait between them, over all stages of the
+// last attempt.
+func (j *Job) BatchGap(q float64) time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Duration(j.gaps.Quantile(q))
+}

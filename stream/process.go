@@ -1,0 +1,319 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/state"
+)
+
+// Processor is a function on a keyed stream. Its state and timers, declared
+// by its constructor, are those of the record's key. See Process for the
+// hooks it may have besides.
+type Processor[K comparable, In, Out any] interface {
+	Process(ctx *Ctx[K, Out], v In) error
+}
+
+// NoKey is the key type of functions on streams without keys.
+type NoKey struct{}
+
+// Process applies a function with state to a keyed stream. newP is run once
+// here, to learn what state there is, and once in every subtask; it opens
+// nothing and keeps what it declares. Besides Process the function may have
+//
+//	Initialize(*Runtime) error              state is there, restored or empty
+//	Open(*Runtime) error                    after Initialize
+//	OnTimer(*Ctx[K, Out], time.Time) error  a timer is due; required if timers are declared
+//	Snapshot() error                        a snapshot follows: write what is buffered into handles
+//	EndInput(*Ctx[K, Out]) error            the input has ended; operator state only, no current key
+//	Close() error                           always, also after a failure
+func Process[K comparable, In, Out any, P Processor[K, In, Out]](s Keyed[K, In], id string, newP func(*state.Registry) P, opts ...Option) Stream[Out] {
+	n := apply(&graph.Node{
+		ID: id, Kind: "process", Role: graph.Operator, Stateful: true, Keyed: true, Inputs: keyedEdges(s),
+	}, opts)
+	b := processBody[K, In, Out, P]{newP: newP, sides: sides{}, keyed: true}
+	if err := b.declare(n.ID); err != nil {
+		s.stream.job.failf(n.Site, "%w", err)
+	}
+	n.Body = &b
+	return from[Out](s.stream.job, s.stream.job.add(n))
+}
+
+// ProcessUnkeyed applies a function to a stream without keys. It may declare
+// operator state, but no keyed state and no timers; hooks are those of
+// Process.
+func ProcessUnkeyed[In, Out any, P Processor[NoKey, In, Out]](s Stream[In], id string, newP func(*state.Registry) P, opts ...Option) Stream[Out] {
+	n := apply(&graph.Node{
+		ID: id, Kind: "process", Role: graph.Operator, Stateful: true, Inputs: edges(s),
+	}, opts)
+	b := processBody[NoKey, In, Out, P]{newP: newP, sides: sides{}}
+	if err := b.declare(n.ID); err != nil {
+		s.job.failf(n.Site, "%w", err)
+	}
+	n.Body = &b
+	return from[Out](s.job, s.job.add(n))
+}
+
+type processBody[K comparable, In, Out any, P Processor[K, In, Out]] struct {
+	sides
+	newP  func(*state.Registry) P
+	keyed bool
+	reg   *state.Registry
+}
+
+// declare runs the constructor once and checks what it declares.
+func (b *processBody[K, In, Out, P]) declare(id string) error {
+	b.reg = state.NewRegistry(id)
+	fn := b.newP(b.reg)
+	h, err := hooksOf[K, Out](fn)
+	errs := []error{b.reg.Err(), err}
+	timers := len(b.reg.TimerDomains()) > 0
+	if timers && h.onTimer == nil && err == nil {
+		errs = append(errs, fmt.Errorf("timers are declared, but %T has no method OnTimer(*stream.Ctx, time.Time) error", fn))
+	}
+	if !b.keyed && (timers || len(b.reg.Fields()) > 0) {
+		errs = append(errs, errors.New("keyed state or timers are declared on a stream without keys: apply KeyBy first, or use operator state"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("operator %q: %w", id, err)
+	}
+	return nil
+}
+
+func (b *processBody[K, In, Out, P]) NewOperator() stage.Operator {
+	op := &processOp[K, In, Out, P]{body: b}
+	op.ctx.out = newOutputs[Out](b.sides)
+	if b.keyed {
+		return &keyedOp[K, In, Out, P]{processOp: op}
+	}
+	return op
+}
+
+// processOp drives a function on a stream without keys; keyedOp builds on it.
+type processOp[K comparable, In, Out any, P Processor[K, In, Out]] struct {
+	base
+	body  *processBody[K, In, Out, P]
+	reg   *state.Registry
+	cur   entry.Cursor
+	fn    P
+	hooks hooks[K, Out]
+	ctx   Ctx[K, Out]
+}
+
+func (o *processOp[K, In, Out, P]) Input() any { return o }
+func (o *processOp[K, In, Out, P]) Connect(tag string, to any) error {
+	return o.ctx.out.Connect(tag, to)
+}
+func (o *processOp[K, In, Out, P]) Flush() error { return o.ctx.out.flush() }
+
+func (o *processOp[K, In, Out, P]) Open(c *stage.Context) error {
+	if err := o.bind(c); err != nil {
+		return err
+	}
+	return o.initialize()
+}
+
+// bind runs the constructor and restores operator state.
+func (o *processOp[K, In, Out, P]) bind(c *stage.Context) (err error) {
+	o.base.ctx, o.ctx.op, o.ctx.wm = c, c, math.MinInt64
+	o.ctx.out.main.CountInto(&c.Metrics.RecordsOut)
+	o.reg = o.body.reg.Bind(&o.cur)
+	o.fn = o.body.newP(o.reg)
+	if err := o.reg.Err(); err != nil {
+		return err
+	}
+	if o.hooks, err = hooksOf[K, Out](o.fn); err != nil {
+		return o.fail(err)
+	}
+	if c.Restore != nil {
+		return o.reg.RestoreLists(c.Restore.Lists)
+	}
+	return nil
+}
+
+func (o *processOp[K, In, Out, P]) initialize() error {
+	rt := &Runtime{op: o.base.ctx, restored: o.base.ctx.Restore != nil}
+	if o.hooks.initialize != nil {
+		if err := o.hooks.initialize.Initialize(rt); err != nil {
+			return o.fail(err)
+		}
+	}
+	if o.hooks.open != nil {
+		if err := o.hooks.open.Open(rt); err != nil {
+			return o.fail(err)
+		}
+	}
+	return nil
+}
+
+// Receive implements stage.Receiver.
+func (o *processOp[K, In, Out, P]) Receive(b *stage.Rows[In]) error {
+	for i := range b.Vals {
+		o.ctx.time = b.Times[i]
+		if err := o.fn.Process(&o.ctx, b.Vals[i]); err != nil {
+			return o.fail(err)
+		}
+	}
+	return o.ctx.out.main.Err()
+}
+
+func (o *processOp[K, In, Out, P]) Advance(wm int64, _ int) (bool, error) {
+	o.ctx.wm = wm
+	return false, nil
+}
+
+func (o *processOp[K, In, Out, P]) PrepareSnapshot(*stage.Barrier) error {
+	if o.hooks.snapshot == nil {
+		return nil
+	}
+	if err := o.hooks.snapshot.Snapshot(); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+func (o *processOp[K, In, Out, P]) Snapshot(*stage.Barrier) (stage.Part, error) {
+	lists, err := o.reg.SnapshotLists()
+	return stage.Part{Lists: lists}, err
+}
+
+func (o *processOp[K, In, Out, P]) EndInput() error {
+	if o.hooks.endInput == nil {
+		return nil
+	}
+	if err := o.hooks.endInput.EndInput(&o.ctx); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+func (o *processOp[K, In, Out, P]) Close() error {
+	if o.hooks.close == nil {
+		return nil
+	}
+	if err := o.hooks.close.Close(); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+// keyedOp drives a function on a keyed stream.
+type keyedOp[K comparable, In, Out any, P Processor[K, In, Out]] struct {
+	*processOp[K, In, Out, P]
+	store *heap.Store[K]
+	fire  func(at int64) error
+}
+
+func (o *keyedOp[K, In, Out, P]) Input() any { return o }
+
+func (o *keyedOp[K, In, Out, P]) Open(c *stage.Context) (err error) {
+	if err := o.bind(c); err != nil {
+		return err
+	}
+	fields := o.reg.Fields()
+	for _, d := range o.reg.TimerDomains() {
+		fields = append(fields, heap.NewTimerField(d))
+	}
+	if o.store, err = openStore[K](c, &o.cur, fields, o.reg.Check); err != nil {
+		return err
+	}
+	o.fire = o.onTimer
+	return o.initialize()
+}
+
+// openStore makes the keyed state of an operator and fills it from the
+// snapshot.
+func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error) (*heap.Store[K], error) {
+	groups := keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
+	s, err := heap.New[K](heap.Options{
+		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
+		Range: groups, Pool: c.Pool, Clock: c.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.Restore == nil || c.Restore.Keyed == nil || len(c.Restore.States) == 0 {
+		return s, nil
+	}
+	if want := s.KeyFormat(); c.Restore.KeyFormat != want {
+		return s, fmt.Errorf("operator %q: its state is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
+			c.Operator, c.Restore.KeyFormat.ID, want.ID)
+	}
+	if err := check(c.Restore.States); err != nil {
+		return s, err
+	}
+	return s, c.Restore.Keyed(groups, s.RestoreSection)
+}
+
+// ReceiveKeyed implements stage.KeyedReceiver.
+func (o *keyedOp[K, In, Out, P]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
+	o.store.Bind(b.Keys, b.Hashes)
+	for i := range b.Vals {
+		o.store.Seek(i)
+		o.ctx.key, o.ctx.time = b.Keys[i], b.Times[i]
+		if err := o.fn.Process(&o.ctx, b.Vals[i]); err != nil {
+			return o.failKey(err)
+		}
+	}
+	o.store.Release()
+	return o.ctx.out.main.Err()
+}
+
+func (o *keyedOp[K, In, Out, P]) failKey(err error) error {
+	return o.fail(fmt.Errorf("key %v: %w", o.ctx.key, err))
+}
+
+func (o *keyedOp[K, In, Out, P]) Advance(wm int64, budget int) (bool, error) {
+	o.ctx.wm, o.ctx.domain = wm, EventTime
+	_, more, err := o.store.AdvanceEventTime(wm, budget, o.fire)
+	return more, err
+}
+
+func (o *keyedOp[K, In, Out, P]) ProcessingTime(now int64, budget int) (bool, error) {
+	o.ctx.domain = ProcessingTime
+	_, more, err := o.store.AdvanceProcessingTime(now, budget, o.fire)
+	return more, err
+}
+
+func (o *keyedOp[K, In, Out, P]) NextProcessingTime() (int64, bool) {
+	return o.store.NextProcessingTimer()
+}
+
+// onTimer runs the hook for a timer of the current entry.
+func (o *keyedOp[K, In, Out, P]) onTimer(at int64) error {
+	o.ctx.key, o.ctx.time = o.store.Key(), at
+	if err := o.hooks.onTimer.OnTimer(&o.ctx, time.UnixMilli(at).UTC()); err != nil {
+		return o.failKey(err)
+	}
+	return nil
+}
+
+func (o *keyedOp[K, In, Out, P]) Snapshot(b *stage.Barrier) (stage.Part, error) {
+	p, err := o.processOp.Snapshot(b)
+	if err == nil {
+		p.Keyed = o.store.Freeze()
+	}
+	return p, err
+}
+
+func (o *keyedOp[K, In, Out, P]) EndInput() error {
+	if n := o.store.DropProcessingTimers(); n > 0 {
+		o.base.ctx.Metrics.Counter("processingTimersDropped").Add(int64(n))
+	}
+	return o.processOp.EndInput()
+}
+
+func (o *keyedOp[K, In, Out, P]) Close() error {
+	err := o.processOp.Close()
+	if o.store != nil {
+		o.store.Close()
+	}
+	return err
+}

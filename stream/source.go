@@ -1,0 +1,331 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/datagen"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/watermark"
+)
+
+// From reads a source. At most one watermark strategy may be given; without
+// one records keep the source's timestamps and event time stands still until
+// the input ends.
+func From[T any, S connector.Split, E any](j *Job, id string, src connector.Source[T, S, E], wm ...watermark.Strategy[T]) Stream[T] {
+	return FromWith(j, id, src, nil, wm...)
+}
+
+// FromWith is From with options.
+func FromWith[T any, S connector.Split, E any](j *Job, id string, src connector.Source[T, S, E], opts []Option, wm ...watermark.Strategy[T]) Stream[T] {
+	b := sourceBody[T, S, E]{src: src}
+	n := apply(&graph.Node{ID: id, Kind: "source", Role: graph.Source, Stateful: true}, opts)
+	switch {
+	case len(wm) > 1:
+		j.failf(n.Site, "source %q has %d watermark strategies; one is possible", id, len(wm))
+	case len(wm) == 1:
+		b.strategy = wm[0]
+		if err := b.strategy.Err(); err != nil {
+			j.failf(n.Site, "source %q: %w", id, err)
+		}
+	}
+	n.Body = b
+	n.Options = map[string]string{"bounded": fmt.Sprint(src.Bounded())}
+	return from[T](j, j.add(n))
+}
+
+// FromSlice reads the records of a slice, in order, in one subtask whatever
+// the parallelism.
+func FromSlice[T any](j *Job, id string, records []T, wm ...watermark.Strategy[T]) Stream[T] {
+	return From(j, id, datagen.FromSlice(records), wm...)
+}
+
+type sourceBody[T any, S connector.Split, E any] struct {
+	src      connector.Source[T, S, E]
+	strategy watermark.Strategy[T]
+}
+
+func (b sourceBody[T, S, E]) NewOperator() stage.Operator { return &sourceOp[T, S, E]{body: b} }
+func (b sourceBody[T, S, E]) Bounded() bool               { return b.src.Bounded() }
+func (b sourceBody[T, S, E]) EnumeratorFormat() codec.Format {
+	return b.src.EnumeratorCodec().Format()
+}
+
+func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
+	var state *E
+	if restored != nil {
+		v, err := b.src.EnumeratorCodec().Decode(restored)
+		if err != nil {
+			return nil, fmt.Errorf("state of the enumerator: %w", err)
+		}
+		state = &v
+	}
+	inner, err := b.src.NewEnumerator(enumeratorContext[S]{c, b.src.SplitCodec()}, state)
+	if err != nil {
+		return nil, err
+	}
+	return &enumerator[S, E]{inner: inner, codec: b.src.EnumeratorCodec()}, nil
+}
+
+// enumerator erases the types of an enumerator.
+type enumerator[S connector.Split, E any] struct {
+	inner connector.Enumerator[S, E]
+	codec codec.Codec[E]
+}
+
+func (e *enumerator[S, E]) Start() error                      { return e.inner.Start() }
+func (e *enumerator[S, E]) AddReader(subtask int) error       { return e.inner.AddReader(subtask) }
+func (e *enumerator[S, E]) CheckpointComplete(id int64) error { return e.inner.CheckpointComplete(id) }
+func (e *enumerator[S, E]) Close() error                      { return e.inner.Close() }
+
+func (e *enumerator[S, E]) Message(m stage.ReaderMessage) error {
+	if m.Request {
+		return e.inner.HandleSplitRequest(m.Subtask, m.Host)
+	}
+	return e.inner.HandleSourceEvent(m.Subtask, m.Event)
+}
+
+func (e *enumerator[S, E]) Snapshot(id int64) ([]byte, error) {
+	v, err := e.inner.Snapshot(id)
+	if err != nil {
+		return nil, err
+	}
+	return e.codec.Append(nil, v)
+}
+
+// enumeratorContext encodes the splits an enumerator assigns.
+type enumeratorContext[S connector.Split] struct {
+	stage.EnumeratorContext
+	codec codec.Codec[S]
+}
+
+func (c enumeratorContext[S]) Assign(subtask int, splits ...S) error {
+	e := stage.SourceEvent{Splits: make([][]byte, len(splits))}
+	for i, s := range splits {
+		d, err := c.codec.Append(nil, s)
+		if err != nil {
+			return fmt.Errorf("split %q: %w", s.SplitID(), err)
+		}
+		e.Splits[i] = d
+	}
+	return c.Send(subtask, e)
+}
+
+func (c enumeratorContext[S]) NoMoreSplits(subtask int) error {
+	return c.Send(subtask, stage.SourceEvent{NoMoreSplits: true})
+}
+
+func (c enumeratorContext[S]) SendEvent(subtask int, event any) error {
+	return c.Send(subtask, stage.SourceEvent{Custom: event})
+}
+
+// sourceOp drives a source's reader.
+type sourceOp[T any, S connector.Split, E any] struct {
+	base
+	body   sourceBody[T, S, E]
+	codec  codec.Codec[S]
+	reader connector.Reader[T, S]
+	emit   *stage.Emitter[T]
+	out    *connector.Output[T]
+	splits *watermark.Splits[T]
+	active func()
+
+	// rest is what a punctuated watermark cut off the last batch.
+	rest   stage.Rows[T]
+	status connector.Status
+}
+
+func (o *sourceOp[T, S, E]) Connect(_ string, to any) error {
+	if o.emit == nil {
+		o.emit = stage.NewEmitter[T]()
+	}
+	return o.emit.Connect(to)
+}
+
+func (o *sourceOp[T, S, E]) OnActive(f func()) { o.active = f }
+
+func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
+	if err := o.base.Open(c); err != nil {
+		return err
+	}
+	if o.emit == nil {
+		o.emit = stage.NewEmitter[T]()
+	}
+	o.emit.CountInto(&c.Metrics.RecordsOut)
+	o.out = connector.NewOutput[T](stage.BatchLimit[T]())
+	o.splits = watermark.NewSplits(o.body.strategy)
+	o.codec = o.body.src.SplitCodec()
+	r, err := o.body.src.NewReader(readerContext{c})
+	if err != nil {
+		return o.fail(err)
+	}
+	o.reader = r
+	if err := r.Start(); err != nil {
+		return o.fail(err)
+	}
+	if c.Restore != nil {
+		return o.addSplits(c.Restore.Splits)
+	}
+	return nil
+}
+
+func (o *sourceOp[T, S, E]) addSplits(encoded [][]byte) error {
+	if len(encoded) == 0 {
+		return nil
+	}
+	splits := make([]S, len(encoded))
+	for i, d := range encoded {
+		s, err := o.codec.Decode(d)
+		if err != nil {
+			return o.fail(fmt.Errorf("split: %w", err))
+		}
+		splits[i] = s
+		o.splits.Add(s.SplitID())
+	}
+	if err := o.reader.AddSplits(splits); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+func (o *sourceOp[T, S, E]) Event(e stage.SourceEvent) error {
+	var err error
+	switch {
+	case e.Splits != nil:
+		return o.addSplits(e.Splits)
+	case e.NoMoreSplits:
+		err = o.reader.NoMoreSplits()
+	default:
+		err = o.reader.HandleEvent(e.Custom)
+	}
+	if err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+func (o *sourceOp[T, S, E]) Poll() (connector.Status, bool, error) {
+	if len(o.rest.Vals) > 0 {
+		return o.pass(o.status)
+	}
+	o.out.Reset()
+	st, err := o.reader.Poll(o.out)
+	if err != nil {
+		return st, false, o.fail(err)
+	}
+	n := len(o.out.Vals)
+	if n == 0 {
+		forward := o.finishSplits()
+		return st, forward, nil
+	}
+	if len(o.out.Times) != n {
+		return st, false, o.fail(fmt.Errorf("reader returned %d records with %d timestamps", n, len(o.out.Times)))
+	}
+	o.body.strategy.AssignAll(o.out.Vals, o.out.Times)
+	o.rest.Vals, o.rest.Times = o.out.Vals, o.out.Times
+	return o.pass(st)
+}
+
+// pass emits the records up to where the split's watermark wants to be
+// forwarded.
+func (o *sourceOp[T, S, E]) pass(st connector.Status) (connector.Status, bool, error) {
+	rows, forward := o.rest, false
+	if o.body.strategy.Generates() {
+		step := o.splits.OnBatch(o.out.SplitID(), rows.Vals, rows.Times, o.ctx.Now())
+		if step.Active {
+			o.active()
+		}
+		rows.Vals, rows.Times = rows.Vals[:step.Taken], rows.Times[:step.Taken]
+		forward = step.Forward
+	}
+	err := o.emit.Pass(&rows)
+	n := len(rows.Vals)
+	o.rest.Vals, o.rest.Times = o.rest.Vals[n:], o.rest.Times[n:]
+	o.status = st
+	if len(o.rest.Vals) > 0 {
+		return connector.More, forward, err
+	}
+	return st, o.finishSplits() || forward, err
+}
+
+func (o *sourceOp[T, S, E]) finishSplits() bool {
+	ids := o.out.FinishedSplits()
+	for _, id := range ids {
+		o.splits.Release(id)
+	}
+	return len(ids) > 0
+}
+
+func (o *sourceOp[T, S, E]) Watermark(now int64, backPressured bool) (int64, bool) {
+	o.splits.Tick(now, !backPressured)
+	o.splits.Advance()
+	if n := o.splits.Ahead(); n > 0 {
+		o.ctx.Metrics.Counter("recordsAhead").Store(n)
+	}
+	return o.splits.Watermark(), o.splits.Idle()
+}
+
+func (o *sourceOp[T, S, E]) Flush() error { return o.emit.Flush() }
+
+// PrepareSnapshot emits what a punctuated watermark cut off: for the reader
+// it lies before the barrier.
+func (o *sourceOp[T, S, E]) PrepareSnapshot(*stage.Barrier) error {
+	rows := o.rest
+	o.rest = stage.Rows[T]{}
+	return o.emit.Pass(&rows)
+}
+
+func (o *sourceOp[T, S, E]) Snapshot(b *stage.Barrier) (stage.Part, error) {
+	splits, err := o.reader.Snapshot(b.ID)
+	if err != nil {
+		return stage.Part{}, o.fail(err)
+	}
+	f := o.codec.Format()
+	p := stage.Part{SplitFormat: &f, Splits: make([][]byte, len(splits))}
+	for i, s := range splits {
+		if p.Splits[i], err = o.codec.Append(nil, s); err != nil {
+			return stage.Part{}, o.fail(fmt.Errorf("split %q: %w", s.SplitID(), err))
+		}
+	}
+	return p, nil
+}
+
+func (o *sourceOp[T, S, E]) CheckpointComplete(id int64) error {
+	if err := o.reader.CheckpointComplete(id); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+func (o *sourceOp[T, S, E]) Close() error {
+	if o.reader == nil {
+		return nil
+	}
+	if err := o.reader.Close(); err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+// readerContext is a connector.ReaderContext over an operator's context.
+type readerContext struct{ c *stage.Context }
+
+func (r readerContext) Context() context.Context   { return r.c.Context }
+func (r readerContext) Logger() *slog.Logger       { return r.c.Logger }
+func (r readerContext) Subtask() int               { return r.c.Subtask }
+func (r readerContext) Parallelism() int           { return r.c.Parallelism }
+func (r readerContext) Wake()                      { r.c.Wake() }
+func (r readerContext) Count(name string, n int64) { r.c.Metrics.Counter(name).Add(n) }
+func (r readerContext) SendEvent(event any) {
+	r.c.ToEnumerator(stage.ReaderMessage{Subtask: r.c.Subtask, Event: event})
+}
+
+func (r readerContext) RequestSplit() {
+	host, _ := os.Hostname()
+	r.c.ToEnumerator(stage.ReaderMessage{Subtask: r.c.Subtask, Request: true, Host: host})
+}
