@@ -1,0 +1,101 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// RestoreSection loads one section of a key group of the store's range: count
+// entries in data, as a GroupWriter got them. Sections may come in any order.
+// The caller has checked that the state, looked up by name, has the stored kind and
+// formats. An error leaves the store unusable.
+func (s *Store[K]) RestoreSection(group int, st snapshot.State, count int, data []byte) error {
+	s.Release()
+	if err := s.restore(group, st, count, data); err != nil {
+		return fmt.Errorf("restore state %q of operator %q, key group %d: %w", st.Name, s.operator, group, err)
+	}
+	return nil
+}
+
+func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte) error {
+	if !s.groups.Contains(group) {
+		return fmt.Errorf("the subtask owns groups %v", s.groups)
+	}
+	i := s.fieldNamed(st.Name)
+	if i < 0 {
+		return fmt.Errorf("the operator declares no such state")
+	}
+	// Keys and values take a byte at least; that bounds a count that cannot be trusted.
+	if count < 0 || count > len(data)/(max(s.keyBytes, 1)+max(st.Format.Size, 1)) {
+		return fmt.Errorf("%d entries in %d bytes", count, len(data))
+	}
+	if t := &s.tables[group-s.groups.First]; t.used+uint32(count) > t.limit && t.used == 0 {
+		s.grow(group-s.groups.First, uint32(count))
+	}
+	s.readTime()
+	for n := range count {
+		rest, err := s.restoreEntry(group, s.fields[i], st, data)
+		if err != nil {
+			return fmt.Errorf("entry %d of %d: %w", n+1, count, err)
+		}
+		data = rest
+	}
+	s.removeEmpties()
+	if len(data) > 0 {
+		return fmt.Errorf("%d bytes behind the last of %d entries", len(data), count)
+	}
+	return nil
+}
+
+func (c *core) fieldNamed(name string) int {
+	for i, f := range c.fields {
+		if f.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// restoreEntry loads the first entry of data and returns what follows it.
+func (s *Store[K]) restoreEntry(group int, f *entry.Field, st snapshot.State, data []byte) ([]byte, error) {
+	encodedKey, data, err := snapshot.Item(data, s.keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	value, data, err := snapshot.Item(data, st.Format.Size)
+	if err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	key, err := s.encoding.Decode(encodedKey)
+	if err != nil {
+		return nil, err
+	}
+	hash := s.hasher.Hash(key)
+	if g := keygroup.Group(hash, s.max); g != group {
+		return nil, fmt.Errorf("key %v belongs to group %d", key, g)
+	}
+	s.one[0] = key
+	s.encode(s.one[:])
+	p := s.find(s.table(hash), hash, 0)
+	if p == nil {
+		p, _ = s.insert(hash, 0)
+	} else if s.newest != 0 {
+		s.preserveEntry(p)
+	}
+	if f.Has(p) {
+		return nil, fmt.Errorf("key %v comes twice", key)
+	}
+	if err := f.Load(value, st.TTL, p, s.arena, s.cur.Now); err != nil {
+		return nil, fmt.Errorf("key %v: %w", key, err)
+	}
+	if *entry.Bits(p)&entry.Present == 0 {
+		s.empties = append(s.empties, s.placeOf(p))
+	}
+	if d, ok := domainOf(f.Kind); ok && f.Has(p) {
+		s.index(&s.domains[d], p)
+	}
+	return data, nil
+}

@@ -1,0 +1,208 @@
+package heap
+
+import (
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"unsafe"
+
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// Options of a Store. All fields are required but Clock.
+type Options struct {
+	// Operator is the operator's id, for errors.
+	Operator string
+	// Fields are the operator's states; New places them in the entry.
+	Fields []*entry.Field
+	// Cursor is what the handles read. New sets its Arena and, if there are
+	// fields of timers, its Timers.
+	Cursor *entry.Cursor
+	// MaxParallelism is the number of key groups of the operator, Range those of
+	// the subtask.
+	MaxParallelism int
+	Range          keygroup.Range
+	// Pool is where the memory comes from. It must outlive the store.
+	Pool *memory.Pool
+	// Clock is the wall clock in milliseconds, for time to live. It is read at
+	// most once per batch, and only if a field has a time to live; then it must
+	// be set.
+	Clock func() int64
+}
+
+// Store is the keyed state of one operator in one subtask. One goroutine, the
+// stage's, owns it.
+//
+// Methods that need memory panic with an error that wraps memory.ErrBudget
+// when the pool's budget is used up; the task fails with it.
+type Store[K comparable] struct {
+	core
+	encoding keygroup.Encoding[K]
+	hasher   keygroup.Hasher[K]
+	// text says that K is a string, inMemory that its memory is its encoding.
+	text, inMemory bool
+
+	// one is a batch of one key.
+	one     [1]K
+	wide    []uint64
+	scratch []byte
+	ends    []int
+	views   []string
+}
+
+// core is the part of a Store that does not depend on the key's type.
+type core struct {
+	cur   *entry.Cursor
+	arena *memory.Arena
+	pool  *memory.Pool
+	clock func() int64
+
+	operator string
+	max      int
+	groups   keygroup.Range
+	tables   []table
+	// nowhere is the memory of all empty tables, a free position.
+	nowhere []uint64
+	// first is the number of positions of a new table.
+	first uint32
+	// size is that of an entry in bytes.
+	size     uintptr
+	form     form
+	keyBytes int
+	seed     maphash.Seed
+
+	fields []*entry.Field
+	states []snapshot.State
+	// touched are the fields with a Touch, aging those with an Expire.
+	touched, aging []*entry.Field
+	now            func() int64
+
+	// keys is the batch, ptrs the entries of its keys; open while it is bound.
+	keys encoded
+	ptrs []unsafe.Pointer
+	open bool
+	// sink keeps the touch loops from being optimised away.
+	sink uint64
+	// empties are positions whose entry may have to go.
+	empties []place
+	sweep   place
+
+	timed   bool
+	domains [2]domain
+
+	snapshots
+}
+
+// place is a position in a table; group counts from the range's first.
+type place struct {
+	group int
+	pos   uint32
+}
+
+// New makes an empty store. It plans the fields.
+func New[K comparable](o Options) (*Store[K], error) {
+	s := &Store[K]{}
+	if err := s.init(o); err != nil {
+		return nil, fmt.Errorf("state of operator %q: %w", o.Operator, err)
+	}
+	return s, nil
+}
+
+func (s *Store[K]) init(o Options) (err error) {
+	if s.encoding, err = keygroup.NewEncoding[K](); err != nil {
+		return err
+	}
+	if s.hasher, err = keygroup.NewHasher[K](); err != nil {
+		return err
+	}
+	if o.Cursor == nil || o.Pool == nil || o.Range.Len() == 0 || o.Range.First < 0 || o.Range.Last >= o.MaxParallelism {
+		return fmt.Errorf("cursor, pool and a range of key groups below %d are needed; the range is %v", o.MaxParallelism, o.Range)
+	}
+	f := s.encoding.Format()
+	form, slot := formOf(f)
+	size, err := entry.Plan(slot, o.Fields)
+	if err != nil {
+		return err
+	}
+	s.text = reflect.TypeFor[K]().Kind() == reflect.String
+	s.inMemory = s.encoding.InMemory()
+	s.core = core{
+		cur: o.Cursor, arena: memory.NewArena(o.Pool), pool: o.Pool, clock: o.Clock,
+		operator: o.Operator, max: o.MaxParallelism, groups: o.Range,
+		tables: make([]table, o.Range.Len()), first: firstPositions(size), size: size,
+		form: form, keyBytes: f.Size, seed: maphash.MakeSeed(), fields: o.Fields,
+		nowhere: make([]uint64, size/8),
+	}
+	for i := range s.tables {
+		s.tables[i] = s.emptyTable()
+	}
+	s.snapshots.init(size)
+	o.Cursor.Arena = s.arena
+	return s.adopt(o.Fields)
+}
+
+// adopt sorts the fields by what has to be done for them.
+func (c *core) adopt(fields []*entry.Field) error {
+	for _, f := range fields {
+		c.states = append(c.states, snapshot.State{
+			Name: f.Name, Kind: string(f.Kind), Format: f.Format, Key: f.Key, Detail: f.Detail, TTL: f.TTL,
+		})
+		if f.Touch != nil {
+			c.touched = append(c.touched, f)
+		}
+		if f.TTL && f.Expire != nil {
+			c.aging = append(c.aging, f)
+		}
+		if f.TTL && c.clock == nil {
+			return fmt.Errorf("state %q has a time to live, but there is no clock", f.Name)
+		}
+		if d, ok := domainOf(f.Kind); ok {
+			if c.domains[d].field != nil {
+				return fmt.Errorf("two fields of kind %s", f.Kind)
+			}
+			c.domains[d].init(f, c.pool)
+			c.timed, c.cur.Timers = true, registrar{c}
+		}
+		if f.TTL {
+			c.now = c.clock
+		}
+	}
+	return nil
+}
+
+// Seek makes the entry of the batch's key i the current one.
+func (s *Store[K]) Seek(i int) { s.cur.P = s.ptrs[i] }
+
+// Key returns the key of the current entry; the caller may keep it.
+func (s *Store[K]) Key() K {
+	k, err := s.encoding.Decode(s.encodedKey(s.cur.P, s.arena.View()))
+	if err != nil {
+		panic(fmt.Errorf("state of operator %q: %w", s.operator, err)) // the entry was made from a K
+	}
+	return k
+}
+
+// Lookup makes the entry of key the current one, if there is one. hash is the
+// key's. It ends the current batch.
+func (s *Store[K]) Lookup(key K, hash uint32) bool {
+	s.Release()
+	s.one[0] = key
+	s.encode(s.one[:])
+	p := s.find(s.table(hash), hash, 0)
+	if p == nil {
+		return false
+	}
+	s.readTime()
+	s.bindOne(p)
+	return true
+}
+
+// Close gives all memory back, except what unreleased snapshots still read:
+// that follows with their release. The store must not be used afterwards.
+func (s *Store[K]) Close() {
+	s.cur.P, s.cur.Arena, s.cur.Timers = nil, nil, nil
+	s.core.unref()
+}
