@@ -75,7 +75,8 @@ func Source[T any](n int64, gen func(i int64) T, opts ...Option) *Sequence[T] {
 }
 
 // FromSlice makes the values of a slice, in order, in one split: one subtask
-// reads them, whatever the parallelism. The slice must not change afterwards.
+// reads them, whatever the parallelism. The slice must not change afterwards;
+// a job that is restored with a longer one goes on where it had ended.
 func FromSlice[T any](vals []T, opts ...Option) *Sequence[T] {
 	s := Source(int64(len(vals)), func(i int64) T { return vals[i] }, opts...)
 	s.options.single = true
@@ -104,7 +105,10 @@ func (s *Sequence[T]) NewReader(ctx connector.ReaderContext) (connector.Reader[T
 	if s.options.err != nil {
 		return nil, s.options.err
 	}
-	r := &reader[T]{ctx: ctx, gen: s.gen, millis: s.options.millis}
+	r := &reader[T]{ctx: ctx, gen: s.gen, millis: s.options.millis, slice: -1}
+	if s.options.single {
+		r.slice = s.n
+	}
 	if s.options.perSecond > 0 {
 		r.limit = newLimiter(s.options.perSecond/float64(ctx.Parallelism()), ctx.Wake)
 	}

@@ -16,6 +16,10 @@ type reader[T any] struct {
 	splits []live
 	turn   int
 	noMore bool
+	// slice is the length of the slice that FromSlice reads, -1 for others:
+	// its split ends where the slice does now, and stays when it is read.
+	slice int64
+	read  []Split
 }
 
 type live struct {
@@ -33,6 +37,9 @@ func (r *reader[T]) Start() error {
 
 func (r *reader[T]) AddSplits(splits []Split) error {
 	for _, s := range splits {
+		if r.slice >= 0 {
+			s.To = max(r.slice, s.Next)
+		}
 		r.splits = append(r.splits, live{Split: s, id: s.SplitID()})
 	}
 	return nil
@@ -44,7 +51,7 @@ func (r *reader[T]) NoMoreSplits() error {
 }
 
 func (r *reader[T]) Poll(out *connector.Output[T]) (connector.Status, error) {
-	s := r.next()
+	s := r.next(out)
 	if s == nil {
 		if r.noMore && len(r.splits) == 0 {
 			return connector.End, nil
@@ -66,8 +73,17 @@ func (r *reader[T]) Poll(out *connector.Output[T]) (connector.Status, error) {
 
 // next returns the split whose turn it is, nil if none may emit. Exhausted
 // splits go.
-func (r *reader[T]) next() *live {
-	r.splits = slices.DeleteFunc(r.splits, func(s live) bool { return s.left() == 0 })
+func (r *reader[T]) next(out *connector.Output[T]) *live {
+	r.splits = slices.DeleteFunc(r.splits, func(s live) bool {
+		if s.left() > 0 {
+			return false
+		}
+		out.FinishSplit(s.id)
+		if r.slice >= 0 {
+			r.read = append(r.read, s.Split)
+		}
+		return true
+	})
 	for range r.splits {
 		r.turn = (r.turn + 1) % len(r.splits)
 		if s := &r.splits[r.turn]; !s.paused {
@@ -106,9 +122,9 @@ func (r *reader[T]) fill(out *connector.Output[T], i, step int64, k int) {
 }
 
 func (r *reader[T]) Snapshot(int64) ([]Split, error) {
-	splits := make([]Split, 0, len(r.splits))
+	splits := append(make([]Split, 0, len(r.splits)), r.read...)
 	for _, s := range r.splits {
-		if s.left() > 0 {
+		if s.left() > 0 || r.slice >= 0 {
 			splits = append(splits, s.Split)
 		}
 	}

@@ -148,11 +148,12 @@ func (r *Reader[T, S]) emit(b *Batch[T], out *connector.Output[T]) (emitted bool
 		out.Times = append(out.Times, b.Times[from:to]...)
 	}
 	if b.emitted = to; to < len(b.Vals) {
-		s.split = s.split.At(b.Ends[to-1])
+		s.split = s.split.At(b.Ends[to-1], b.Epoch)
 		return true, nil
 	}
-	s.split = s.split.At(b.End)
+	s.split = s.split.At(b.End, b.Epoch)
 	if b.Finished {
+		out.FinishSplit(b.Split)
 		delete(r.splits, b.Split)
 		r.order = slices.DeleteFunc(r.order, func(id string) bool { return id == b.Split })
 	}

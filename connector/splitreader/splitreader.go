@@ -15,8 +15,8 @@ import (
 type Split[S any] interface {
 	connector.Split
 	// At returns the split as it is when it is read up to position, which is
-	// the End (or one of the Ends) of a batch of it.
-	At(position int64) S
+	// the End (or one of the Ends) of a batch of it; epoch is the batch's.
+	At(position, epoch int64) S
 }
 
 // SplitReader fetches the records of splits. Its methods are called on one
@@ -56,6 +56,9 @@ type Batch[T any] struct {
 	Ends []int64
 	// End is the split's position behind the batch.
 	End int64
+	// Epoch goes with the positions, for splits that need a second number, as
+	// Kafka's leader epoch.
+	Epoch int64
 	// Finished says that the split ends with this batch.
 	Finished bool
 

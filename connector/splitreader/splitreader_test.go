@@ -23,7 +23,7 @@ type split struct {
 }
 
 func (s split) SplitID() string    { return s.id }
-func (s split) At(pos int64) split { s.at = pos; return s }
+func (s split) At(pos, _ int64) split { s.at = pos; return s }
 
 // script is a SplitReader that brings what is fed to it.
 type script struct {
