@@ -298,7 +298,7 @@ func (o *keyedOp[K, In, Out, P]) onTimer(at int64) error {
 func (o *keyedOp[K, In, Out, P]) Snapshot(b *stage.Barrier) (stage.Part, error) {
 	p, err := o.processOp.Snapshot(b)
 	if err == nil {
-		p.Keyed = o.store.Freeze()
+		p.Keyed = newKeyedPart[K](o.store)
 	}
 	return p, err
 }

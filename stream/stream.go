@@ -2,6 +2,8 @@ package stream
 
 import (
 	"fmt"
+	"reflect"
+	"time"
 
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
@@ -29,28 +31,46 @@ type Keyed[K comparable, T any] struct {
 }
 
 // Option sets something of an operator.
-type Option interface{ apply(*graph.Node) }
+type Option interface{ apply(*settings) }
 
-type option func(*graph.Node)
+// settings are what options change: a node, and what some kinds of nodes have
+// besides.
+type settings struct {
+	*graph.Node
+	lateness time.Duration
+	// lateTag is the side output for late records, "" for none; lateType the
+	// type of the tag's records.
+	lateTag  string
+	lateType reflect.Type
+	lateSide func() side
+}
 
-func (o option) apply(n *graph.Node) { o(n) }
+type option func(*settings)
+
+func (o option) apply(s *settings) { o(s) }
 
 // Parallelism sets the number of subtasks of an operator.
-func Parallelism(n int) Option { return option(func(g *graph.Node) { g.Parallelism = n }) }
+func Parallelism(n int) Option { return option(func(s *settings) { s.Node.Parallelism = n }) }
 
 // Named sets the name shown to people; ids, not names, match state.
-func Named(name string) Option { return option(func(g *graph.Node) { g.Name = name }) }
+func Named(name string) Option { return option(func(s *settings) { s.Name = name }) }
 
 // ID sets the id of an operator that needs none: stateless ones, which are
 // numbered otherwise.
-func ID(id string) Option { return option(func(g *graph.Node) { g.ID = id }) }
+func ID(id string) Option { return option(func(s *settings) { s.Node.ID = id }) }
 
 func apply(n *graph.Node, opts []Option) *graph.Node {
+	settle(n, opts)
+	return n
+}
+
+func settle(n *graph.Node, opts []Option) *settings {
+	s := &settings{Node: n}
 	n.Site = site()
 	for _, o := range opts {
-		o.apply(n)
+		o.apply(s)
 	}
-	return n
+	return s
 }
 
 // edges makes the edges by which an operator consumes s.
