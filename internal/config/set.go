@@ -179,6 +179,15 @@ func (s *Set) Resolve() {
 	}
 }
 
+// SetDefault gives an option that is not set a default worked out at the
+// start.
+func (s *Set) SetDefault(key, text string) error {
+	if s.IsSet(key) {
+		return nil
+	}
+	return s.put(s.current[key], Entry{Key: key, Text: text}, Origin{Layer: Default})
+}
+
 func (s *Set) replace(key, text string, origin Origin) {
 	s.values[key] = Value{Option: s.current[key], Text: text, Origin: origin, parsed: text}
 }

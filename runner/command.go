@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/graph"
+)
+
+// runJob runs the job until it ends or a second signal comes.
+func (p *program) runJob(inv *invocation) int {
+	j, code := p.prepare(inv)
+	if code != exitDone {
+		return code
+	}
+	screen := &console{w: p.stderr}
+	if p.live(inv, j) {
+		screen.width = p.width
+	}
+	logger := p.opts.logger
+	if logger == nil {
+		logger = newLogger(screen, j, inv.quiet)
+	}
+	x, err := j.start(surroundings{
+		logger: logger, registerer: p.opts.registerer,
+		rewind: p.opts.rewind || inv.rewind, fresh: p.opts.fresh || inv.fresh,
+		newEngine: p.newEngine, events: inv.output == "json",
+	})
+	if err != nil {
+		p.report("the job cannot start", err)
+		return exitFailed
+	}
+	r := newReporter(p.name, x, screen)
+	if inv.output == "json" {
+		r.json = p.stdout
+	}
+	r.quiet = inv.quiet
+	return p.supervise(x, r)
+}
+
+// supervise runs the job, with progress beside it, and listens for signals.
+func (p *program) supervise(x *execution, r *reporter) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type outcome struct {
+		finishedBefore bool
+		err            error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		before, err := x.run(ctx)
+		done <- outcome{before, err}
+	}()
+	stop, reported := make(chan struct{}), make(chan struct{})
+	go func() {
+		r.run(stop)
+		close(reported)
+	}()
+	quit := func() {
+		close(stop)
+		<-reported
+	}
+	for asked := false; ; asked = true {
+		select {
+		case s := <-p.signals:
+			if asked {
+				quit()
+				fmt.Fprintf(p.stderr, "%s: %v: ended at once; the same command goes on from the last checkpoint\n", p.name, s)
+				return exitInterrupted
+			}
+			r.note(fmt.Sprintf("%v: stopping with a final snapshot; a second signal ends the job at once", s))
+			x.tracker.suspend()
+			x.engine.Suspend()
+		case o := <-done:
+			quit()
+			r.end(o.finishedBefore, o.err)
+			if o.err == nil {
+				return exitDone
+			}
+			p.report("the job failed", o.err)
+			if c := x.tracker.snapshot(); c.LastID > 0 {
+				fmt.Fprintf(p.stderr, "The same command goes on from checkpoint %d.\n", c.LastID)
+			}
+			return exitFailed
+		}
+	}
+}
+
+// live reports whether a status line can be kept on the terminal: standard
+// error is one, nobody asked for less, and the job itself does not print
+// there.
+func (p *program) live(inv *invocation, j *job) bool {
+	if inv.quiet || inv.output == "json" || p.width == nil || p.width() == 0 {
+		return false
+	}
+	for _, kv := range p.environ {
+		if kv == "TERM=dumb" || kv == "CI=true" || kv == "CI=1" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(j.graph.Nodes, func(n *graph.Node) bool { return n.Kind == "print" })
+}
+
+func newLogger(w io.Writer, j *job, quiet bool) *slog.Logger {
+	var level slog.Level
+	// The table allows nothing else.
+	_ = level.UnmarshalText([]byte(j.text(config.LogLevel)))
+	if quiet {
+		level = max(level, slog.LevelWarn)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if j.text(config.LogFormat) == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

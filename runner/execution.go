@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/stream"
+)
+
+// surroundings are what a job runs in.
+type surroundings struct {
+	logger        *slog.Logger
+	registerer    prometheus.Registerer
+	rewind, fresh bool
+	newEngine     engineMaker
+	// events makes the tracker keep events for a reporter.
+	events bool
+}
+
+// execution is a job about to run, or running.
+type execution struct {
+	engine  engine
+	tracker *tracker
+	server  *server
+	log     *slog.Logger
+}
+
+// start makes the engine and the HTTP server. The caller must call run.
+func (j *job) start(s surroundings) (*execution, error) {
+	registerer, gatherer := metricsOf(s.registerer)
+	x := &execution{tracker: newTracker(s.events), log: s.logger}
+	o := j.engineOptions()
+	o.Rewind, o.Fresh = s.rewind, s.fresh
+	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
+	var err error
+	if x.engine, err = s.newEngine(j.graph, o); err != nil {
+		return nil, err
+	}
+	j.announce(s.logger)
+	if addr := j.text(config.HTTPAddress); addr != "" {
+		if x.server, err = serve(addr, x.tracker.state, gatherer); err != nil {
+			return nil, err
+		}
+		s.logger.Info("serving /healthz, /readyz and /metrics", "url", x.server.url())
+	}
+	return x, nil
+}
+
+// metricsOf returns where metrics are registered and where they are read, nil
+// if they cannot be.
+func metricsOf(r prometheus.Registerer) (prometheus.Registerer, prometheus.Gatherer) {
+	if r == nil {
+		own := prometheus.NewRegistry()
+		own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		return own, own
+	}
+	g, _ := r.(prometheus.Gatherer)
+	return r, g
+}
+
+// announce logs warnings and the effective options with their origins.
+func (j *job) announce(log *slog.Logger) {
+	for _, w := range j.warnings() {
+		log.Warn(w)
+	}
+	var set, defaults []any
+	for _, v := range j.values.Values() {
+		if v.Origin.Layer == config.Default {
+			defaults = append(defaults, slog.String(v.Key, v.Shown()))
+			continue
+		}
+		set = append(set, slog.String(v.Key, fmt.Sprintf("%s (%s)", v.Text, v.Origin)))
+	}
+	log.Info("options set", set...)
+	log.Debug("options by default", defaults...)
+}
+
+// run blocks until the job ends. finishedBefore tells that there was nothing
+// left to do.
+func (x *execution) run(ctx context.Context) (finishedBefore bool, err error) {
+	err = x.engine.Run(ctx)
+	if errors.Is(err, checkpoint.ErrFinished) {
+		x.log.Info("nothing to do", "reason", err)
+		finishedBefore, err = true, nil
+	}
+	x.tracker.end(err, ctx.Err() != nil)
+	if x.server != nil {
+		if closing := x.server.close(); closing != nil {
+			x.log.Warn("closing the HTTP server", "error", closing)
+		}
+	}
+	return finishedBefore, err
+}
+
+// run is Run with the engine passed in.
+func run(ctx context.Context, name string, build func(*stream.Job), o options, newEngine engineMaker) error {
+	logger := o.logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	j, err := prepare(name, build, settings{configFile: o.configFile, environ: o.environ, calls: o.entries})
+	if err != nil {
+		return fmt.Errorf("job %s: %w", name, err)
+	}
+	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, newEngine: newEngine})
+	if err != nil {
+		return fmt.Errorf("job %s: %w", name, err)
+	}
+	_, err = x.run(ctx)
+	return err
+}

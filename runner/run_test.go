@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/internal/checkpoint"
+)
+
+func TestRunStopsWhenContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("service stops")
+	maker, _ := fake(func(ctx context.Context, _ *fakeEngine) error {
+		cancel(why)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err := run(ctx, "j", buildPipe, options{}, maker); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunReturnsTheJobsError(t *testing.T) {
+	boom := errors.New("boom")
+	maker, _ := fake(func(context.Context, *fakeEngine) error { return boom })
+	if err := run(t.Context(), "j", buildPipe, options{}, maker); !errors.Is(err, boom) {
+		t.Errorf("got %v", err)
+	}
+	maker, _ = fake(func(context.Context, *fakeEngine) error { return checkpoint.ErrFinished })
+	if err := run(t.Context(), "j", buildPipe, options{}, maker); err != nil {
+		t.Errorf("a job that finished before: %v", err)
+	}
+	if err := run(t.Context(), "no name", buildPipe, options{}, maker); err == nil || !strings.Contains(err.Error(), `job name "no name" contains ' '`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunOptions(t *testing.T) {
+	t.Setenv("WEIR_PARALLELISM_DEFAULT", "11") // of the process: not read
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte("pipeline.max-parallelism: 33\nexecution.checkpointing.dir: /f"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	maker, made := fake(finish)
+	o := collectOptions([]Option{
+		WithConfigFile(file), WithParallelism(5), WithRestore("/snap"), WithRewind(), WithFresh(),
+		WithOption("execution.checkpointing.interval", "2 s"), WithEnvironment([]string{"WEIR_EXECUTION_CHECKPOINTING_DIR=/e"}),
+	})
+	if err := run(t.Context(), "j", buildPipe, o, maker); err != nil {
+		t.Fatal(err)
+	}
+	got := made().opts
+	if got.Parallelism != 5 || got.MaxParallelism != 33 || got.RestorePath != "/snap" || !got.Rewind || !got.Fresh || got.Checkpoint.Dir != "/e" || got.Checkpoint.Interval.Seconds() != 2 {
+		t.Errorf("engine options %+v", got)
+	}
+	err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithOption("paralelism.default", "2")}), maker)
+	if err == nil || !strings.Contains(err.Error(), `code runner.WithOption: unknown key "paralelism.default": did you mean "parallelism.default"?`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+package runner
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/stream"
+)
+
+// What the code sets comes back unchanged from the table.
+func TestCodeOptionsSurvive(t *testing.T) {
+	all := checkpoint.Options{
+		Interval: 1500 * time.Millisecond, Mode: checkpoint.AtLeastOnce, Timeout: time.Hour, MinPause: 20 * time.Millisecond, MaxConcurrent: 1,
+		TolerableFailures: checkpoint.Unlimited, Retained: 8, Retention: checkpoint.DeleteAtEnd, Dir: "/d", SavepointDir: "/s",
+	}
+	none := checkpoint.Options{}
+	none.EnsureDefaults()
+	for _, tc := range []struct{ set, want checkpoint.Options }{{all, all}, {checkpoint.Options{}, none}} {
+		j, err := prepare("j", func(j *stream.Job) { j.Checkpoints(tc.set); buildPipe(j) }, settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.checkpoints(); got != tc.want {
+			t.Errorf("got  %+v\nwant %+v", got, tc.want)
+		}
+	}
+	strategies := []checkpoint.Restart{
+		checkpoint.None{},
+		checkpoint.FixedDelay{Attempts: 3, Delay: 5 * time.Second},
+		checkpoint.FixedDelay{Attempts: checkpoint.Unlimited, Delay: time.Millisecond},
+		checkpoint.FailureRate{Max: 2, Interval: time.Hour, Delay: 3 * time.Second},
+		checkpoint.ExponentialDelay{Initial: 2 * time.Second, Max: time.Hour, Multiplier: 3.5, Jitter: 0.25, ResetAfter: 2 * time.Hour, Attempts: 9},
+		checkpoint.ExponentialDelay{Jitter: -1},
+		checkpoint.ExponentialDelay{},
+	}
+	for _, s := range strategies {
+		// The file must not reach into a strategy that the code has chosen.
+		j, err := prepare("j", func(j *stream.Job) { j.Restarts(s); buildPipe(j) },
+			settings{environ: []string{"WEIR_RESTART_STRATEGY_FIXED_DELAY_DELAY=9 h", "WEIR_RESTART_STRATEGY_EXPONENTIAL_DELAY_MAX_BACKOFF=9 h", "WEIR_RESTART_STRATEGY_TYPE=failure-rate"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := j.restarts(), checkpoint.DefaultRestart(s, true); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func TestDefaultRestartDependsOnCheckpoints(t *testing.T) {
+	j, err := prepare("j", buildPipe, settings{})
+	if err != nil || j.restarts() != (checkpoint.None{}) {
+		t.Errorf("without checkpoints: %v, %v", j.restarts(), err)
+	}
+	j, err = prepare("j", func(j *stream.Job) {
+		j.Checkpoints(checkpoint.Options{Interval: time.Second, Dir: checkpoint.Memory})
+		buildPipe(j)
+	}, settings{})
+	if err != nil || j.restarts() != checkpoint.DefaultRestart(nil, true) {
+		t.Errorf("with checkpoints: %v, %v", j.restarts(), err)
+	}
+}
+
+func TestWrongCodeOptions(t *testing.T) {
+	_, err := prepare("j", func(j *stream.Job) {
+		j.Parallelism(-1)
+		j.Checkpoints(checkpoint.Options{Mode: "sometimes"})
+		buildPipe(j)
+	}, settings{})
+	want := "code: parallelism.default = \"-1\": allowed is a whole number from 1 to 32768\n" +
+		"code: execution.checkpointing.mode = \"sometimes\": allowed is one of EXACTLY_ONCE, AT_LEAST_ONCE"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConstantsAgree(t *testing.T) {
+	if config.MemoryDir != checkpoint.Memory {
+		t.Error("the directories in memory differ")
+	}
+}
