@@ -1,0 +1,154 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+var (
+	errNoReduce         = errors.New("the reduce function is nil")
+	errNoAggregator     = errors.New("the aggregator is nil")
+	errAccumulatorCodec = errors.New("an accumulator is kept as the aggregator defines it; a codec cannot be given")
+)
+
+// Registry is where a function declares its state. A constructor gets one
+// and passes it on to ValueIn, ListIn, MapIn and so on.
+//
+// The constructor runs more than once: when the job is built, and in each
+// subtask. It must declare the same states in the same order every time.
+//
+// The methods are for the engine.
+type Registry struct {
+	operator string
+	// declared is what an earlier run of the constructor declared, nil in
+	// the first.
+	declared *Registry
+	cur      *entry.Cursor
+	names    []string
+	fields   []*entry.Field
+	domains  []entry.Domain
+	lists    []operatorState
+	errs     []error
+}
+
+// NewRegistry returns a registry that records what is declared for an
+// operator. Handles declared in it return ErrNoKey.
+func NewRegistry(operator string) *Registry {
+	return &Registry{operator: operator, cur: new(entry.Cursor)}
+}
+
+// Bind returns a registry for another run of the constructor, in a subtask:
+// its handles work on the entry at the cursor, once entry.Plan has placed its
+// Fields. Err then tells whether all is declared as in r.
+func (r *Registry) Bind(cur *entry.Cursor) *Registry {
+	return &Registry{operator: r.operator, declared: r, cur: cur}
+}
+
+// Fields returns the keyed states in the order they were declared. Those of
+// timers are not among them: see TimerDomains.
+func (r *Registry) Fields() []*entry.Field { return r.fields }
+
+// TimerDomains returns the domains of timers that were declared, in the order
+// of their constants.
+func (r *Registry) TimerDomains() []entry.Domain { return r.domains }
+
+// Err returns what is wrong with the declarations, nil if nothing is.
+func (r *Registry) Err() error {
+	errs := r.errs
+	if d := r.declared; d != nil {
+		errs = append(slices.Clip(errs), d.compare(r)...)
+	}
+	return errors.Join(errs...)
+}
+
+// cell returns what a handle needs to work.
+func (r *Registry) cell(o options) cell {
+	return cell{cur: r.cur, ttl: o.ttl}
+}
+
+// declare adds a keyed state; init completes its field.
+func (r *Registry) declare(f *entry.Field, o options, init func() error) {
+	if !r.name(f.Name) {
+		return
+	}
+	r.fields = append(r.fields, f)
+	if len(r.fields) == entry.MaxFields+1 {
+		r.fail(f.Name, fmt.Errorf("it is one too many; an operator has at most %d keyed states", entry.MaxFields))
+	}
+	if err := init(); err != nil {
+		r.fail(f.Name, err)
+	}
+	if o.err != nil {
+		r.fail(f.Name, o.err)
+	}
+}
+
+// name takes a name, which must be free.
+func (r *Registry) name(name string) bool {
+	switch {
+	case name == "":
+		r.errs = append(r.errs, fmt.Errorf("operator %q: a state has no name", r.operator))
+	case name == eventTimers || name == processingTimers:
+		r.fail(name, errors.New("the name is that of the engine's own timers; choose another"))
+	case slices.Contains(r.names, name):
+		r.fail(name, errors.New("it is declared twice; names are unique within an operator"))
+	default:
+		r.names = append(r.names, name)
+		return true
+	}
+	return false
+}
+
+func (r *Registry) fail(name string, err error) {
+	r.errs = append(r.errs, fmt.Errorf("operator %q: state %q: %w", r.operator, name, err))
+}
+
+// compare returns how the declarations of a later run differ from r's.
+func (r *Registry) compare(later *Registry) (errs []error) {
+	was, is := r.forms(), later.forms()
+	for i := range max(len(was), len(is)) {
+		a, b := "nothing", "nothing"
+		if i < len(was) {
+			a = was[i]
+		}
+		if i < len(is) {
+			b = is[i]
+		}
+		if a != b {
+			errs = append(errs, fmt.Errorf("operator %q: its constructor declared %s when the job was built and %s in a subtask; "+
+				"it must declare the same each time", r.operator, a, b))
+		}
+	}
+	return errs
+}
+
+// forms describes all declarations.
+func (r *Registry) forms() (forms []string) {
+	for _, f := range r.fields {
+		s := stateOf(f)
+		forms = append(forms, fmt.Sprintf("state %q, %s", f.Name, describe(s)))
+	}
+	for _, d := range r.domains {
+		forms = append(forms, string(timerKind(d)))
+	}
+	for _, l := range r.lists {
+		s := l.form()
+		forms = append(forms, fmt.Sprintf("operator list %q of %s", s.Name, describeFormat(s.Format)))
+	}
+	return forms
+}
+
+// Check tells whether the keyed states of a snapshot of the operator can be
+// restored: each must be declared in the same form. That one has a TTL and
+// the other has none is no difference.
+func (r *Registry) Check(stored []snapshot.State) error {
+	var timers []*entry.Field
+	for _, d := range r.domains {
+		timers = append(timers, &entry.Field{Name: string(timerKind(d)), Kind: timerKind(d)})
+	}
+	return CheckFields(r.operator, append(timers, r.fields...), stored)
+}
