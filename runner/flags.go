@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/weirstream/weir/internal/config"
@@ -26,11 +27,12 @@ type invocation struct {
 // newInvocation declares the flags of a command, those of the job included.
 func newInvocation(command string, own []func(*flag.FlagSet)) (*invocation, error) {
 	inv := &invocation{command: command, flags: flag.NewFlagSet(command, flag.ContinueOnError), own: flag.NewFlagSet(command, flag.ContinueOnError)}
+	inv.output = "text"
 	inv.flags.SetOutput(io.Discard)
-	for _, h := range inv.rows() {
-		for _, name := range []string{h.long, h.short} {
+	for _, r := range inv.rows() {
+		for _, name := range []string{r.long, r.short} {
 			if name != "" {
-				h.declare(name)
+				r.declare(name)
 			}
 		}
 	}
@@ -80,7 +82,6 @@ func (inv *invocation) rows() []row {
 	rows = append(rows,
 		row{"config", "", "FILE", "Read options from this YAML file.", text(&inv.configFile)},
 		row{"", "D", "KEY=VALUE", "Set any option by its key. May be given several times; \"help options\" lists the keys.", func(n string) { inv.flags.Func(n, "", inv.setKey) }})
-	inv.output = "text"
 	if inv.command == "graph" {
 		return append(rows, row{"output", "", "FORM", "Form of the graph: text, json or mermaid. Default text.", text(&inv.output)})
 	}
@@ -110,16 +111,14 @@ func (inv *invocation) parse(args []string) error {
 	if inv.flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; flags that follow it were not read", inv.flags.Arg(0))
 	}
-	allowed := "text json"
+	allowed := []string{"text", "json"}
 	if inv.command == "graph" {
-		allowed = "text json mermaid"
+		allowed = append(allowed, "mermaid")
 	}
-	for _, a := range strings.Fields(allowed) {
-		if inv.output == a {
-			return nil
-		}
+	if !slices.Contains(allowed, inv.output) {
+		return fmt.Errorf("--output %q: allowed is one of %s", inv.output, strings.Join(allowed, ", "))
 	}
-	return fmt.Errorf("--output %q: allowed is one of %s", inv.output, strings.ReplaceAll(allowed, " ", ", "))
+	return nil
 }
 
 // splitD turns -Dkey.name=value, as Flink's command line writes it, into two

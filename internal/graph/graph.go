@@ -22,6 +22,7 @@ const (
 // Role is the role of a node.
 type Role string
 
+// The roles: where records come from, what is done with them, where they go.
 const (
 	Source   Role = "source"
 	Operator Role = "operator"
