@@ -252,8 +252,8 @@ func (r *rig[K]) run(seed uint64, steps int, key func(*rand.Rand) K) []section {
 	var waiting []chan result
 	take := func() chan result {
 		f, want, done := r.store.Freeze(), maps.Clone(r.model), make(chan result, 1)
+		ended := make(chan struct{})
 		go func() {
-			defer f.Release()
 			sections, err := encodeAll(f)
 			if err == nil {
 				var got map[K]content
@@ -261,8 +261,11 @@ func (r *rig[K]) run(seed uint64, steps int, key func(*rand.Rand) K) []section {
 					err = compare(got, want)
 				}
 			}
+			f.Release()
 			done <- result{sections, err}
+			close(ended)
 		}()
+		r.t.Cleanup(func() { <-ended })
 		return done
 	}
 	finish := func(done chan result) []section {

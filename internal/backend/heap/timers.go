@@ -139,7 +139,10 @@ func (c *core) advance(d *domain, to int64, max int, fn func(at int64) error) (f
 		if !ok {
 			return fired, false, nil
 		}
-		if p == nil || !d.noted(p, r.at) {
+		if p != nil && !d.noted(p, r.at) {
+			p = c.lookup(d, r, c.start(r)) // another key of that hash may be meant
+		}
+		if p == nil {
 			continue
 		}
 		hit, err := c.fire(d, p, r.at, fn)
