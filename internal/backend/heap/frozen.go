@@ -200,22 +200,6 @@ func (c *core) preserve(group int, a *array, page uint32) {
 	w.Store(c.newest << 1)
 }
 
-// writable reports whether a page can be written to without a copy, and
-// prepares it for that.
-func (c *core) writable(group int, a *array, page uint32) bool {
-	v := a.pages[page].Load() >> 1
-	if v >= c.newest {
-		return true
-	}
-	for _, f := range c.pending {
-		if p := &f.captures[group]; f.seq > v && p.array == a && page >= p.read.Load() {
-			return false
-		}
-	}
-	c.preserve(group, a, page)
-	return true
-}
-
 func (c *core) copyPage(a *array, page uint32) unsafe.Pointer {
 	b := c.copies.take(c.pool)
 	from := unsafe.Add(a.base, uintptr(page)*pagePositions*c.size)

@@ -120,10 +120,7 @@ func (c *core) expireRun(t *table, to, mask uint32) {
 		if bits&mask == 0 || bits&entry.Used == 0 {
 			continue
 		}
-		if c.newest != 0 && !c.writable(g, t.array, pos>>pageShift) {
-			pos |= pagePositions - 1 // its turn comes when the snapshot has read it
-			continue
-		}
+		c.preserveAt(g, t, pos)
 		for _, f := range c.aging {
 			if bits&f.Bit != 0 {
 				f.Expire(p, c.arena, c.cur.Now)
