@@ -1,0 +1,126 @@
+package checkpoint
+
+import (
+	"math"
+	"slices"
+)
+
+// history is what the records of a ledger say, by attempt. It is pure.
+type history struct {
+	claims   map[int64]Record
+	restored map[int64]Record
+	// final is the newest stopping or stopped record of each attempt.
+	final map[int64]Record
+	// newest claim and newest attempt with a restored record, 0 for none.
+	claimed, running int64
+}
+
+func newHistory(records []Record) *history {
+	h := &history{claims: map[int64]Record{}, restored: map[int64]Record{}, final: map[int64]Record{}}
+	for _, r := range records {
+		switch r.Kind {
+		case ClaimRecord:
+			h.claims[r.Attempt] = r
+			h.claimed = max(h.claimed, r.Attempt)
+		case RestoredRecord:
+			h.restored[r.Attempt] = r
+			h.running = max(h.running, r.Attempt)
+		case StoppingRecord, StoppedRecord:
+			h.final[r.Attempt] = r
+		}
+	}
+	return h
+}
+
+// lineage returns the lineage that the next attempt carries on, "" if none.
+// A claim that chose no snapshot began nothing, and its lineage only counts
+// while there is no other.
+func (h *history) lineage() string {
+	if c, ok := h.claims[h.running]; ok {
+		return c.Lineage
+	}
+	return h.claims[h.claimed].Lineage
+}
+
+// owns reports whether an attempt of this ledger wrote the snapshot.
+func (h *history) owns(r Ref) bool {
+	c, ok := h.claims[r.Attempt]
+	return ok && c.Lineage == r.Lineage
+}
+
+// descends reports whether the attempt, when it came to write a snapshot with
+// the given id, had passed through the moment at which s was taken: s is an
+// earlier one of its own, or lies on the chain of what it was restored from.
+func (h *history) descends(attempt, id int64, s Ref) bool {
+	for {
+		if s.Attempt == attempt && h.owns(s) {
+			return s.ID < id
+		}
+		from := h.restored[attempt].Snapshot
+		switch {
+		case from == nil:
+			return false
+		case from.same(s):
+			return true
+		case !h.owns(*from) || from.Attempt >= attempt:
+			return false
+		}
+		// s.ID == from.ID of the same attempt is the case above.
+		attempt, id = from.Attempt, from.ID
+	}
+}
+
+// alive reports whether a start may go on from s by itself: s was written by
+// the newest attempt that began, or is an ancestor of what that began from.
+// All else is void.
+func (h *history) alive(s Ref) bool {
+	return h.running != 0 && h.descends(h.running, math.MaxInt64, s)
+}
+
+// owned reports whether s is the engine's to delete: alive, and not at or
+// before a snapshot that a user chose with -s.
+func (h *history) owned(s Ref) bool {
+	for attempt := h.running; attempt != 0; {
+		if s.Attempt == attempt {
+			return h.alive(s)
+		}
+		r := h.restored[attempt]
+		if r.Snapshot == nil || r.Explicit || !h.owns(*r.Snapshot) || r.Snapshot.Attempt >= attempt {
+			return false
+		}
+		attempt = r.Snapshot.Attempt
+	}
+	return false
+}
+
+// finals returns the final snapshots that records name, newest first.
+func (h *history) finals() []Ref {
+	var refs []Ref
+	for _, r := range h.final {
+		if r.Snapshot != nil {
+			refs = append(refs, *r.Snapshot)
+		}
+	}
+	slices.SortFunc(refs, func(a, b Ref) int { return int(b.Attempt - a.Attempt) })
+	return refs
+}
+
+// provesCommitted reports whether a record says that the commits of s have
+// returned.
+func (h *history) provesCommitted(s Ref) bool {
+	r, ok := h.final[s.Attempt]
+	return ok && r.Kind == StoppedRecord && r.Snapshot != nil && r.Snapshot.same(s)
+}
+
+// largestID returns the largest snapshot id that the ledger speaks of.
+func (h *history) largestID() int64 {
+	var id int64
+	for _, records := range []map[int64]Record{h.restored, h.final} {
+		for _, r := range records {
+			if r.Snapshot != nil {
+				id = max(id, r.Snapshot.ID)
+			}
+		}
+	}
+	return id
+}

@@ -1,0 +1,142 @@
+package checkpoint
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// barrier is what the driver knows of one snapshot from its trigger until all
+// tasks have answered and it has ended.
+type barrier struct {
+	*stage.Barrier
+	target
+	// missing are the tasks that have not answered.
+	missing map[stage.TaskID]bool
+	// prepared are the sinks' subtasks whose committables are in the pool.
+	prepared map[sinkTask]bool
+	acks     map[stage.TaskID]Ack
+	// enumerators by the id of their source.
+	enumerators map[string]enumeratorState
+	// dead: it will not be completed; what still comes is deleted.
+	dead bool
+}
+
+type sinkTask struct {
+	task     stage.TaskID
+	operator string
+}
+
+type enumeratorState struct {
+	state  []byte
+	format codec.Format
+}
+
+// target is where a snapshot goes.
+type target struct {
+	blobs storage.Blobs
+	dir   string
+	// path is the directory as a user would give it; external tells that it
+	// lies outside the job's storage.
+	path     string
+	external bool
+}
+
+// metadata puts the snapshot together of what the tasks acknowledged and what
+// the sinks have not confirmed.
+func (b *barrier) metadata(p *pool) *snapshot.Metadata {
+	m := &snapshot.Metadata{ID: b.ID, Kind: b.Kind, Triggered: b.Triggered, Operators: []snapshot.Operator{}, Files: []snapshot.File{}}
+	at := map[string]int{}
+	for _, task := range sortedTasks(b.acks) {
+		ack := b.acks[task]
+		m.Files = append(m.Files, ack.Files...)
+		for _, op := range ack.Operators {
+			i, ok := at[op.ID]
+			if !ok {
+				i = len(m.Operators)
+				at[op.ID] = i
+				m.Operators = append(m.Operators, snapshot.Operator{})
+			}
+			merge(&m.Operators[i], op)
+		}
+	}
+	for i := range m.Operators {
+		b.finish(&m.Operators[i], p)
+	}
+	slices.SortFunc(m.Files, func(a, b snapshot.File) int { return cmp.Compare(a.Name, b.Name) })
+	return m
+}
+
+// merge adds one subtask's part of an operator.
+func merge(into *snapshot.Operator, part snapshot.Operator) {
+	if into.ID == "" {
+		subtasks := slices.Clone(part.Subtasks)
+		*into = part
+		into.Subtasks = subtasks
+		return
+	}
+	into.Subtasks = append(into.Subtasks, part.Subtasks...)
+	if len(into.States) == 0 {
+		into.States = part.States
+	}
+	into.MaxParallelism = max(into.MaxParallelism, part.MaxParallelism)
+	into.KeyFormat = cmp.Or(into.KeyFormat, part.KeyFormat)
+	into.SplitFormat = cmp.Or(into.SplitFormat, part.SplitFormat)
+	into.CommittableFormat = cmp.Or(into.CommittableFormat, part.CommittableFormat)
+}
+
+// finish adds what is not a subtask's.
+func (b *barrier) finish(op *snapshot.Operator, p *pool) {
+	slices.SortFunc(op.Subtasks, func(a, b snapshot.Subtask) int { return cmp.Compare(a.Index, b.Index) })
+	if e, ok := b.enumerators[op.ID]; ok {
+		op.Enumerator, op.EnumeratorFormat = e.state, &e.format
+	}
+	op.Committables = p.upTo(op.ID, b.ID)
+	op.CommittableFormat = cmp.Or(op.CommittableFormat, p.sink(op.ID).format)
+}
+
+// files are the names, in the storage, of the files that the tasks wrote.
+func (b *barrier) files() []string {
+	var names []string
+	for _, task := range sortedTasks(b.acks) {
+		names = append(names, b.filesOf(b.acks[task])...)
+	}
+	return names
+}
+
+func (t target) filesOf(ack Ack) []string {
+	var names []string
+	for _, f := range ack.Files {
+		names = append(names, path.Join(t.dir, f.Name))
+	}
+	return names
+}
+
+// notice sums up what the tasks reported; now is in ms.
+func (b *barrier) notice(now int64) Notice {
+	n := Notice{ID: b.ID, Kind: b.Kind, Path: b.path, Duration: time.Duration(now-b.Triggered) * time.Millisecond}
+	for _, ack := range b.acks {
+		n.Bytes += ack.Bytes
+		n.SyncNanos += ack.SyncNanos
+		n.AsyncNanos += ack.AsyncNanos
+		n.BarrierNanos = max(n.BarrierNanos, ack.BarrierNanos)
+	}
+	return n
+}
+
+func sortedTasks[V any](m map[stage.TaskID]V) []stage.TaskID {
+	tasks := make([]stage.TaskID, 0, len(m))
+	for t := range m {
+		tasks = append(tasks, t)
+	}
+	slices.SortFunc(tasks, func(a, b stage.TaskID) int {
+		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Subtask, b.Subtask))
+	})
+	return tasks
+}

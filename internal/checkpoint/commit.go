@@ -1,0 +1,71 @@
+package checkpoint
+
+import (
+	"fmt"
+
+	"github.com/weirstream/weir/internal/stage"
+)
+
+// sink is the committing side of one sink. One call of its committer is under
+// way at a time; what completes meanwhile goes with the next.
+type sink struct {
+	committer stage.Committer
+	worker    *worker
+	busy      bool
+	// done is the checkpoint up to which commits have returned.
+	done int64
+}
+
+// commit commits, sink by sink and apart from everything else, what was
+// pre-committed up to a completed checkpoint.
+func (d *driver) commit(id int64) {
+	for op, u := range d.pool.sinks {
+		if d.sinks[op] == nil && len(u.list) > 0 {
+			err := fmt.Errorf("sink %s has committables but no committer", op)
+			d.post(func(d *driver) { d.step(CommitFailed{err}) })
+			return
+		}
+	}
+	d.wanted = id
+	for op, s := range d.sinks {
+		d.commitNext(op, s)
+	}
+	d.post((*driver).committed)
+}
+
+func (d *driver) commitNext(op string, s *sink) {
+	if s.busy || s.done >= d.wanted {
+		return
+	}
+	id, data := d.wanted, d.pool.send(op, d.wanted)
+	if len(data) == 0 {
+		s.done = id
+		return
+	}
+	s.busy = true
+	ctx := d.ctx
+	s.worker.do(func() {
+		err := s.committer.Commit(ctx, data)
+		d.post(func(d *driver) {
+			if err != nil {
+				d.step(CommitFailed{fmt.Errorf("commit sink %s up to checkpoint %d: %w", op, id, err)})
+				return
+			}
+			s.busy, s.done = false, id
+			d.pool.confirm(op)
+			d.commitNext(op, s)
+			d.committed()
+		})
+	})
+}
+
+// committed tells the core how far all sinks have come.
+func (d *driver) committed() {
+	upTo := d.wanted
+	for _, s := range d.sinks {
+		upTo = min(upTo, s.done)
+	}
+	if upTo > d.core.committed {
+		d.step(CommittedUpTo{upTo})
+	}
+}

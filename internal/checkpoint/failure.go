@@ -1,0 +1,39 @@
+package checkpoint
+
+import (
+	"errors"
+
+	"github.com/weirstream/weir/connector"
+)
+
+// fatalError marks an error that a restart does not mend.
+type fatalError struct{ error }
+
+func (f fatalError) Unwrap() error { return f.error }
+
+// AsFatal marks err, if it is one, as final for the job: Fatal reports true
+// for what wraps it.
+func AsFatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fatalError{err}
+}
+
+// Fatal reports whether starting the job again cannot help, or must not be
+// done without a decision: err was marked by AsFatal, is ErrFinished,
+// ErrRefused, ErrFenced, an UncommittedError, or a transaction that is lost or
+// whose outcome is unknown.
+func Fatal(err error) bool {
+	var marked fatalError
+	var uncommitted *UncommittedError
+	if errors.As(err, &marked) || errors.As(err, &uncommitted) {
+		return true
+	}
+	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrTransactionLost, connector.ErrTransactionUnknown} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,174 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// CommittedName is the name of the mark beside a snapshot's _metadata: all of
+// its committables are committed.
+const CommittedName = "_committed"
+
+// errIncomplete says that a snapshot's data files are not as its _metadata
+// says.
+var errIncomplete = errors.New("incomplete snapshot")
+
+// missing reports whether there is nothing where a snapshot should be.
+func missing(err error) bool {
+	return errors.Is(err, snapshot.ErrNotSnapshot) && errors.Is(err, storage.ErrNotFound)
+}
+
+// corrupt tells a snapshot that is damaged from a storage that fails.
+func corrupt(err error) bool {
+	for _, kind := range []error{
+		errIncomplete, snapshot.ErrNotSnapshot, snapshot.ErrTruncated, snapshot.ErrChecksum, snapshot.ErrMalformed, storage.ErrNotFound,
+	} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// directories lists what lies in the directories of a job's checkpoints: by
+// id, the names and sizes of the files.
+func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int64]map[string]int64, error) {
+	dirs := map[int64]map[string]int64{}
+	err := blobs.List(ctx, job+"/", func(name string, size int64) error {
+		dir, file, _ := strings.Cut(strings.TrimPrefix(name, job+"/"), "/")
+		digits, ok := strings.CutPrefix(dir, "chk-")
+		id, err := strconv.ParseInt(digits, 10, 64)
+		if !ok || err != nil || id < 1 {
+			return nil
+		}
+		if dirs[id] == nil {
+			dirs[id] = map[string]int64{}
+		}
+		dirs[id][file] = size
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the checkpoints of %s in %s: %w", job, blobs, err)
+	}
+	return dirs, nil
+}
+
+// look lists and loads the snapshots in the job's directory.
+func (s *start) look(ctx context.Context) error {
+	dirs, err := directories(ctx, s.Blobs, s.Job)
+	if err != nil {
+		return err
+	}
+	v := &view{history: s.ledger.history(), exactlyOnce: s.ExactlyOnceSinks}
+	for _, id := range sortedKeys(dirs) {
+		s.largest = max(s.largest, id)
+		files := dirs[id]
+		if _, ok := files[snapshot.MetadataName]; !ok {
+			continue // not a checkpoint
+		}
+		dir := snapshot.CheckpointDir(s.Job, id)
+		meta, err := snapshot.Load(ctx, s.Blobs, dir)
+		switch {
+		case missing(err):
+			continue // deleted since by the attempt before
+		case err != nil && !corrupt(err) && !errors.Is(err, snapshot.ErrNewer):
+			return err
+		}
+		_, committed := files[CommittedName]
+		f := found{ref: Ref{ID: id, Path: dir}, meta: meta, err: err, committed: committed}
+		if err == nil {
+			f.ref = refOf(meta, dir)
+		} else {
+			f.meta = nil
+		}
+		v.found = append(v.found, f)
+	}
+	s.view = v
+	return nil
+}
+
+func refOf(m *snapshot.Metadata, dir string) Ref {
+	return Ref{Lineage: m.Lineage, Attempt: m.Attempt, ID: m.ID, Path: dir}
+}
+
+// load loads a candidate and checks that all of its files are there.
+func (s *start) load(ctx context.Context, c candidate) (origin, error) {
+	switch {
+	case c.found == nil && c.ref.External:
+		return s.loadExternal(ctx, c.ref.Path)
+	case c.found == nil:
+		return origin{}, fmt.Errorf("%s in %s: %w: %w", c.ref.Path, s.Blobs, snapshot.ErrNotSnapshot, storage.ErrNotFound)
+	case c.found.err != nil:
+		return origin{}, c.found.err
+	}
+	if err := complete(ctx, s.Blobs, c.ref.Path, c.found.meta); err != nil {
+		return origin{}, err
+	}
+	return origin{found: c.found, blobs: s.Blobs, dir: c.ref.Path}, nil
+}
+
+// loadExternal loads a snapshot by the path that a user gives.
+func (s *start) loadExternal(ctx context.Context, userPath string) (origin, error) {
+	if s.OpenPath == nil {
+		return origin{}, errors.New("snapshots outside the job's storage cannot be opened here")
+	}
+	blobs, dir, err := s.OpenPath(userPath)
+	if err != nil {
+		return origin{}, err
+	}
+	dir = snapshot.Dir(dir)
+	meta, err := snapshot.Load(ctx, blobs, dir)
+	if err != nil {
+		return origin{}, err
+	}
+	if err := complete(ctx, blobs, dir, meta); err != nil {
+		return origin{}, err
+	}
+	f := &found{meta: meta, ref: refOf(meta, userPath)}
+	f.ref.External = true
+	_, err = blobs.Get(ctx, path.Join(dir, CommittedName))
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return origin{}, err
+	}
+	f.committed = err == nil
+	return origin{found: f, blobs: blobs, dir: dir}, nil
+}
+
+// complete checks that the data files of a snapshot are there and have the
+// right sizes. Their checksums are checked as they are read.
+func complete(ctx context.Context, blobs storage.Blobs, dir string, m *snapshot.Metadata) error {
+	sizes := map[string]int64{}
+	err := blobs.List(ctx, dir+"/", func(name string, size int64) error {
+		sizes[strings.TrimPrefix(name, dir+"/")] = size
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list snapshot %s in %s: %w", dir, blobs, err)
+	}
+	for _, f := range m.Files {
+		size, ok := sizes[f.Name]
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: %s in %s: data file %s is missing", errIncomplete, dir, blobs, f.Name)
+		case size != f.Size:
+			return fmt.Errorf("%w: %s in %s: data file %s has %d bytes, not %d", errIncomplete, dir, blobs, f.Name, size, f.Size)
+		}
+	}
+	return nil
+}
+
+func compareCommittables(a, b snapshot.Committable) int {
+	return cmp.Or(cmp.Compare(a.Checkpoint, b.Checkpoint), cmp.Compare(a.Subtask, b.Subtask))
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

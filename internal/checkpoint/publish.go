@@ -1,0 +1,181 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// publish writes _metadata of a snapshot that all tasks have acknowledged.
+func (d *driver) publish(a Publish) {
+	b := d.barriers[a.ID]
+	d.published[a.ID] = b
+	m := b.metadata(d.pool)
+	m.FormatVersion, m.Weir, m.KeyHash = snapshot.Version, d.cfg.Version, d.cfg.KeyHash
+	m.Job, m.Lineage, m.Attempt = d.cfg.Job, d.cfg.Attempt.Lineage, d.cfg.Attempt.Number
+	m.Completed = d.cfg.Now()
+	for _, id := range a.Deletes {
+		m.Deletes = append(m.Deletes, snapshot.CheckpointDir(d.cfg.Job, id))
+	}
+	committables := 0
+	for _, op := range m.Operators {
+		committables += len(op.Committables)
+	}
+	ctx := d.ctx
+	d.records.do(func() {
+		outcome, err := d.store(ctx, b, m)
+		d.post(func(d *driver) {
+			d.step(Published{ID: b.ID, Outcome: outcome, Committables: committables, Err: err})
+		})
+	})
+}
+
+// store writes _metadata and then reads the ledger again: only if no other
+// start has claimed the job by then does the snapshot count.
+func (d *driver) store(ctx context.Context, b *barrier, m *snapshot.Metadata) (PublishOutcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Options.Timeout)
+	defer cancel()
+	err := snapshot.Store(ctx, b.blobs, b.dir, m)
+	taken := errors.Is(err, storage.ErrExists) && !d.ours(ctx, b)
+	if err != nil && !errors.Is(err, storage.ErrExists) {
+		return PublishedFailed, fmt.Errorf("write %s/%s in %s: %w", b.dir, snapshot.MetadataName, b.blobs, err)
+	}
+	switch err := d.cfg.Attempt.StillNewest(ctx); {
+	case fenced(err):
+		return PublishedFenced, err
+	case err != nil:
+		return PublishedFailed, err
+	case taken:
+		return PublishedTaken, errIDTaken
+	}
+	return PublishedOK, nil
+}
+
+// ours reports whether what stands under a snapshot's name is this attempt's
+// own, written by a call whose answer was lost.
+func (d *driver) ours(ctx context.Context, b *barrier) bool {
+	m, err := snapshot.Load(ctx, b.blobs, b.dir)
+	return err == nil && d.ref(b).same(refOf(m, ""))
+}
+
+func (d *driver) ref(b *barrier) Ref {
+	r := Ref{Lineage: d.cfg.Attempt.Lineage, Attempt: d.cfg.Attempt.Number, ID: b.ID, Path: b.dir, External: b.external}
+	if b.external {
+		r.Path = b.path
+	}
+	return r
+}
+
+func (d *driver) append(a Append) {
+	var last *Ref
+	if b := d.published[a.ID]; b != nil {
+		ref := d.ref(b)
+		last = &ref
+	}
+	ctx := d.ctx
+	d.records.do(func() {
+		err := d.cfg.Attempt.record(ctx, a.Kind, last, a.Outcome)
+		d.post(func(d *driver) { d.step(Recorded{a.Kind, err}) })
+	})
+}
+
+// mark says beside a snapshot that all of its committables are committed.
+func (d *driver) mark(id int64) {
+	b := d.published[id]
+	ctx := d.ctx
+	text := fmt.Appendf(nil, "{\"attempt\": %d, \"time\": %d}\n", d.cfg.Attempt.Number, d.cfg.Now())
+	d.records.do(func() {
+		err := b.blobs.PutIfAbsent(ctx, path.Join(b.dir, CommittedName), text)
+		if errors.Is(err, storage.ErrExists) {
+			err = nil
+		}
+		d.post(func(d *driver) { d.marked(b, err) })
+	})
+}
+
+func (d *driver) marked(b *barrier, err error) {
+	if b.Kind == snapshot.Savepoint && !b.Stop {
+		delete(d.published, b.ID)
+		if err == nil {
+			d.succeeded(b)
+		}
+	}
+	d.step(Marked{b.ID, err})
+}
+
+// discard deletes the files of a snapshot that was never published. No other
+// attempt has files of the same names.
+func (d *driver) discard(id int64) {
+	b := d.barriers[id]
+	d.remove(b, b.files())
+}
+
+func (d *driver) remove(b *barrier, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	ctx := d.ctx
+	d.deleter.do(func() {
+		for _, name := range names {
+			if err := b.blobs.Delete(ctx, name); err != nil {
+				d.cfg.Logger.Warn("deleting a file of a failed snapshot", "file", name, "error", err)
+			}
+		}
+	})
+}
+
+// delete deletes checkpoints.
+func (d *driver) delete(ids []int64) {
+	ctx := d.ctx
+	d.deleter.do(func() {
+		for _, id := range ids {
+			dir := snapshot.CheckpointDir(d.cfg.Job, id)
+			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
+				d.cfg.Logger.Warn("deleting a checkpoint", "directory", dir, "error", err)
+			}
+		}
+	})
+}
+
+// sweep deletes directories without _metadata that earlier attempts left.
+// What they may yet publish there is void.
+func (d *driver) sweep() {
+	ctx := d.ctx
+	d.deleter.do(func() {
+		dirs, err := directories(ctx, d.cfg.Blobs, d.cfg.Job)
+		if err != nil {
+			d.cfg.Logger.Warn("looking for abandoned checkpoints", "error", err)
+			return
+		}
+		for _, id := range sortedKeys(dirs) {
+			if _, published := dirs[id][snapshot.MetadataName]; published || id >= d.cfg.Attempt.NextID {
+				continue
+			}
+			dir := snapshot.CheckpointDir(d.cfg.Job, id)
+			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
+				d.cfg.Logger.Warn("deleting an abandoned checkpoint", "directory", dir, "error", err)
+			}
+		}
+	})
+}
+
+// deleteDirectory deletes _metadata first: what is left if it is interrupted
+// is no checkpoint.
+func deleteDirectory(ctx context.Context, blobs storage.Blobs, dir string) error {
+	if err := blobs.Delete(ctx, path.Join(dir, snapshot.MetadataName)); err != nil {
+		return err
+	}
+	var names []string
+	err := blobs.List(ctx, dir+"/", func(name string, _ int64) error {
+		names = append(names, name)
+		return nil
+	})
+	for _, name := range names {
+		err = errors.Join(err, blobs.Delete(ctx, name))
+	}
+	return err
+}

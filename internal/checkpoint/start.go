@@ -1,0 +1,366 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// StartOptions are what a start of a job depends on.
+type StartOptions struct {
+	// Job is the name of the job, and of its directory in Blobs.
+	Job   string
+	Blobs storage.Blobs
+	// RestorePath is the snapshot of -s, "" to go on from the newest: an
+	// absolute path, so that it means the same at the next start.
+	RestorePath string
+	// OpenPath opens the storage of a snapshot outside Blobs; dir is its
+	// directory there. It is called for RestorePath and for external paths
+	// that the ledger names.
+	OpenPath func(path string) (blobs storage.Blobs, dir string, err error)
+	// Rewind accepts that going back to RestorePath repeats output; Fresh
+	// begins from nothing.
+	Rewind, Fresh bool
+	// ExactlyOnceSinks tells that the job has sinks with that delivery.
+	ExactlyOnceSinks bool
+	// Host and PID go into the claim. Default: this process.
+	Host string
+	PID  int
+	// Now is the wall clock in ms since the epoch. Default: the system's.
+	Now func() int64
+	// NewLineage makes a lineage id, of letters and digits. Default: random.
+	NewLineage func() string
+	// Logger defaults to none.
+	Logger *slog.Logger
+}
+
+func (o *StartOptions) ensureDefaults() {
+	if o.Host == "" {
+		o.Host, _ = os.Hostname()
+	}
+	if o.PID == 0 {
+		o.PID = os.Getpid()
+	}
+	if o.Now == nil {
+		o.Now = wallClock
+	}
+	if o.NewLineage == nil {
+		o.NewLineage = newLineage
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func wallClock() int64 { return time.Now().UnixMilli() }
+
+func newLineage() string {
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+// Attempt is a start that has claimed the job and chosen what it begins from.
+type Attempt struct {
+	Lineage string
+	Number  int64
+	// Restored is the snapshot that it begins from, nil for nothing;
+	// RestoredDir is its directory in RestoredBlobs.
+	Restored      *snapshot.Metadata
+	RestoredDir   string
+	RestoredBlobs storage.Blobs
+	// NextID is the id of the attempt's first checkpoint.
+	NextID int64
+
+	ledger *ledger
+	now    func() int64
+	log    *slog.Logger
+	// owned are the ids of earlier checkpoints that are the engine's to
+	// delete, ascending.
+	owned []int64
+	// open are the restored committables not proven to be committed.
+	open map[string][]snapshot.Committable
+}
+
+// Start claims the job, chooses and loads the snapshot to begin from, and
+// records it. Errors wrap ErrFinished if there is nothing left to do,
+// ErrRefused if a decision is wanted, ErrFenced if yet another start has
+// claimed the job; any other is a failure that may pass.
+//
+// ResolveSinks must follow before any task starts.
+func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
+	o.ensureDefaults()
+	req := RestoreRequest{Path: o.RestorePath, Rewind: o.Rewind, Fresh: o.Fresh}
+	switch {
+	case req.Rewind && req.Path == "":
+		return nil, refuse("--rewind needs the snapshot to go back to: add -s PATH")
+	case req.Fresh && req.Path != "":
+		return nil, refuse("--fresh begins from nothing and -s from a snapshot: leave one out")
+	}
+	s := &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}
+	return s.run(ctx)
+}
+
+// start is a start under way.
+type start struct {
+	StartOptions
+	req    RestoreRequest
+	ledger *ledger
+	claim  Record
+	view   *view
+	// largest is the largest snapshot id seen in the directory.
+	largest int64
+}
+
+// origin is what a start begins from.
+type origin struct {
+	*found // nil for nothing
+	blobs  storage.Blobs
+	dir    string
+	// explicit tells that the request chose it.
+	explicit bool
+}
+
+func (s *start) run(ctx context.Context) (*Attempt, error) {
+	if err := s.ledger.load(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
+		return nil, err
+	}
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	from, err := s.choose(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("job %s in %s: %w", s.Job, s.Blobs, err)
+	}
+	a := s.attempt(from)
+	restored := Record{
+		Version: RecordVersion, Kind: RestoredRecord, Attempt: a.Number, Time: s.Now(), Explicit: from.explicit,
+	}
+	if s.req != (RestoreRequest{}) {
+		restored.Request = &s.req
+	}
+	if from.found != nil {
+		restored.Snapshot = &from.ref
+	}
+	if err := s.ledger.append(ctx, restored); err != nil {
+		return nil, err
+	}
+	a.owned = s.owned()
+	s.Logger.Info("job started", "job", s.Job, "lineage", a.Lineage, "attempt", a.Number, "from", describeOrigin(from))
+	return a, nil
+}
+
+func describeOrigin(from origin) string {
+	if from.found == nil {
+		return "nothing"
+	}
+	return from.ref.String()
+}
+
+// newClaim is the claim of this start as the ledger now stands.
+func (s *start) newClaim(h *history) Record {
+	r := Record{
+		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
+		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(),
+	}
+	if r.Lineage == "" || s.req.Fresh && !h.usedUp(s.req) {
+		r.Lineage = s.NewLineage()
+	}
+	if s.req != (RestoreRequest{}) {
+		r.Request = &s.req
+	}
+	return r
+}
+
+// choose decides what to begin from, and loads it.
+func (s *start) choose(ctx context.Context) (origin, error) {
+	requested := s.req != (RestoreRequest{})
+	switch {
+	case requested && s.view.usedUp(s.req):
+		s.Logger.Info("the restore asked for was done by an earlier attempt; going on from there", "request", s.req.String())
+		return s.goOn(ctx)
+	case s.req.Fresh:
+		return s.beginAnew(ctx)
+	case requested:
+		return s.goTo(ctx)
+	}
+	return s.goOn(ctx)
+}
+
+// goOn begins from the newest live candidate.
+func (s *start) goOn(ctx context.Context) (origin, error) {
+	if err := s.view.ended(); err != nil {
+		return origin{}, err
+	}
+	candidates := s.view.continuation()
+	for i, c := range candidates {
+		from, err := s.load(ctx, c)
+		switch {
+		case err == nil:
+			return from, nil
+		case c.named && missing(err):
+			return origin{}, refuse("the ledger names %s to go on from, and it is gone: %v. Put it back, choose another snapshot with -s PATH --rewind, "+
+				"or begin anew with --fresh; both repeat or lose output", c.ref, err)
+		case errors.Is(err, snapshot.ErrNewer):
+			return origin{}, refuse("the newest snapshot %s: %v", c.ref, err)
+		case !corrupt(err):
+			return origin{}, err
+		case s.ExactlyOnceSinks:
+			return origin{}, refuse("the newest snapshot %s cannot be used: %v. Going back to %s would publish again, in exactly-once sinks, "+
+				"what was committed since. Repair it, or accept that with -s PATH --rewind", c.ref, err, earlier(candidates[i+1:]))
+		}
+		s.Logger.Warn("the newest snapshot cannot be used; going back to the one before", "snapshot", c.ref.String(), "error", err)
+	}
+	if len(candidates) > 0 {
+		return origin{}, refuse("none of the job's snapshots can be used; begin anew with --fresh")
+	}
+	return origin{}, nil
+}
+
+func earlier(rest []candidate) string {
+	for _, c := range rest {
+		if c.found == nil || c.found.err == nil {
+			return c.ref.String()
+		}
+	}
+	return "nothing"
+}
+
+// beginAnew begins a new lineage from nothing.
+func (s *start) beginAnew(ctx context.Context) (origin, error) {
+	for _, c := range s.view.continuation() {
+		newest, err := s.load(ctx, c)
+		switch {
+		case missing(err):
+			s.Logger.Warn("the snapshot that the job would go on from is gone", "snapshot", c.ref.String())
+		case corrupt(err) && s.ExactlyOnceSinks:
+			return origin{}, refuse("--fresh would drop %s, which cannot be read (%v): its output may not be committed. "+
+				"Delete the directory to accept the loss", c.ref, err)
+		case corrupt(err):
+		case err != nil:
+			return origin{}, err
+		default:
+			if open := s.view.unproven(newest.found); len(open) > 0 {
+				return origin{}, refuse("--fresh would drop %s, which holds %s not known to be committed. "+
+					"Start the job without --fresh once and suspend it: that commits them", newest.ref, describe(open))
+			}
+		}
+		break
+	}
+	return origin{explicit: true}, nil
+}
+
+// goTo begins from the snapshot that the request names.
+func (s *start) goTo(ctx context.Context) (origin, error) {
+	from, err := s.loadExternal(ctx, s.req.Path)
+	switch {
+	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
+		return origin{}, refuse("-s %s: %v", s.req.Path, err)
+	case err != nil:
+		return origin{}, fmt.Errorf("-s %s: %w", s.req.Path, err)
+	}
+	for i := range s.view.found { // the same snapshot, in the job's own directory?
+		if f := &s.view.found[i]; f.meta != nil && f.ref.same(from.ref) {
+			if from, err = s.load(ctx, candidate{ref: f.ref, found: f}); err != nil {
+				return origin{}, err
+			}
+		}
+	}
+	warning, err := s.view.explicit(from.found, s.req.Rewind)
+	if err != nil {
+		return origin{}, err
+	}
+	if warning != "" {
+		s.Logger.Warn("rewinding: " + warning)
+	}
+	from.explicit = true
+	return from, nil
+}
+
+func (s *start) attempt(from origin) *Attempt {
+	a := &Attempt{
+		Lineage: s.claim.Lineage, Number: s.claim.Attempt, ledger: s.ledger, now: s.Now, log: s.Logger,
+		NextID: 1 + max(s.largest, s.view.largestID()),
+	}
+	if from.found != nil {
+		a.Restored, a.RestoredBlobs, a.RestoredDir = from.meta, from.blobs, from.dir
+		a.NextID = max(a.NextID, from.meta.ID+1)
+		a.open = s.view.unproven(from.found)
+	}
+	return a
+}
+
+// owned lists the checkpoints that are the engine's to delete; the restored
+// record counts.
+func (s *start) owned() []int64 {
+	h := s.ledger.history()
+	var ids []int64
+	for _, f := range s.view.found {
+		if f.meta != nil && f.meta.Kind != snapshot.Savepoint && h.owned(f.ref) {
+			ids = append(ids, f.ref.ID)
+		}
+	}
+	return ids
+}
+
+// StillNewest returns ErrFenced if another start has claimed the job since.
+func (a *Attempt) StillNewest(ctx context.Context) error {
+	return a.ledger.stillNewest(ctx, a.Number)
+}
+
+// record appends a record about how the attempt ends.
+func (a *Attempt) record(ctx context.Context, kind RecordKind, last *Ref, outcome Outcome) error {
+	return a.ledger.append(ctx, Record{
+		Version: RecordVersion, Kind: kind, Attempt: a.Number, Time: a.now(), Snapshot: last, Outcome: outcome,
+	})
+}
+
+// ResolveSinks brings the restored committables to a definite outcome, those
+// of all sinks, and only then lets each committer sweep what else earlier
+// attempts left open. Committers are by operator id. It refuses a job that
+// lacks a sink whose committables are not committed yet.
+func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.Committer) error {
+	for _, op := range sortedKeys(a.open) {
+		if committers[op] == nil {
+			return refuse("snapshot %s holds %d committables of sink %s, not known to be committed, and the job has no such sink that commits any more. "+
+				"Start the job with the sink once and suspend it, then take the sink out", a.RestoredDir, len(a.open[op]), op)
+		}
+	}
+	for _, op := range sortedKeys(a.open) {
+		if err := committers[op].Commit(ctx, payloads(a.open[op])); err != nil {
+			return fmt.Errorf("commit what snapshot %s holds of sink %s: %w", a.RestoredDir, op, err)
+		}
+		a.log.Info("restored committables committed", "sink", op, "count", len(a.open[op]))
+	}
+	stillNewest := func() error { return a.StillNewest(ctx) }
+	for _, op := range sortedKeys(committers) {
+		if err := committers[op].Sweep(ctx, stillNewest); err != nil {
+			return fmt.Errorf("sweep what earlier attempts left open in sink %s: %w", op, err)
+		}
+	}
+	return nil
+}
+
+// payloads orders committables by checkpoint and subtask and takes their data.
+func payloads(cs []snapshot.Committable) [][]byte {
+	slices.SortStableFunc(cs, compareCommittables)
+	data := make([][]byte, len(cs))
+	for i, c := range cs {
+		data[i] = c.Data
+	}
+	return data
+}
