@@ -31,6 +31,21 @@ type Metadata struct {
 	Deletes   []string   `json:"deletes,omitempty"`
 	Operators []Operator `json:"operators"`
 	Files     []File     `json:"files"`
+	// Outside lists byte fields that Store put into a file of their own, and
+	// Load back in their place. It is empty outside of this package.
+	Outside []Outside `json:"outside,omitempty"`
+}
+
+// Outside is a byte field whose content lies in a file beside _metadata.
+type Outside struct {
+	// Field is the JSON pointer (RFC 6901) to the field, which is empty.
+	Field string `json:"field"`
+	File  string `json:"file"`
+	// Offset and Size say where in the file.
+	Offset int64 `json:"offset"`
+	Size   int64 `json:"size"`
+	// CRC is the CRC32C of the content.
+	CRC uint32 `json:"crc32c"`
 }
 
 // File is a data file beside _metadata, written by one subtask.
