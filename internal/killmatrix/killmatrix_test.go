@@ -1,0 +1,125 @@
+package killmatrix
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	kills   = flag.Int("kills", 5, "how often the job is killed")
+	seed    = flag.Uint64("seed", 1, "seed of the input and of the moments of the kills")
+	records = flag.Int("records", 60_000, "records of the input")
+)
+
+// longest is how long a process may live before it is killed. Starting and
+// restoring take part of it, a checkpoint is due every tenth of a second.
+const longest = 1500 * time.Millisecond
+
+// victim is the job as a process.
+type victim struct {
+	args []string
+	log  string
+}
+
+// start starts the job at a parallelism.
+func (v *victim) start(t *testing.T, parallelism int, rate float64) *exec.Cmd {
+	t.Helper()
+	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(os.Args[0], append(v.args, "--parallelism", fmt.Sprint(parallelism), "--rate", fmt.Sprint(rate))...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// live lets a process run for a time and kills it. It must not have ended
+// before.
+func (v *victim) live(t *testing.T, parallelism int, rate float64, life time.Duration) {
+	t.Helper()
+	cmd := v.start(t, parallelism, rate)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-time.After(life):
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+		<-ended
+	case err := <-ended:
+		t.Fatalf("the job ended before it was killed: %v\n%s", err, v.tail(t))
+	}
+}
+
+// finish runs the job to its end.
+func (v *victim) finish(t *testing.T, parallelism int) {
+	t.Helper()
+	if err := v.start(t, parallelism, 0).Wait(); err != nil {
+		t.Fatalf("the job did not finish: %v\n%s", err, v.tail(t))
+	}
+}
+
+func (v *victim) tail(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile(v.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-40):], nil)
+}
+
+func TestKilledJobLosesDuplicatesAndChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills child processes for seconds")
+	}
+	random := rand.New(rand.NewPCG(*seed, 0x6b69_6c6c))
+	address := startBroker(t)
+	readings := newReadings(*records, random)
+	produce(t, address, readings)
+
+	dir := t.TempDir()
+	v := &victim{
+		log: filepath.Join(dir, "job.log"),
+		args: []string{"job", "run", "--checkpoint-dir", filepath.Join(dir, "checkpoints"),
+			"--servers", address, "--in", inTopic, "--numbered", numberedTopic, "--totals", totalsTopic},
+	}
+	// However the kills fall, not all of the input is read by then.
+	rate := 0.8 * float64(*records) / (float64(*kills) * longest.Seconds())
+	for n := range *kills {
+		v.live(t, 1+n%3, rate, time.Duration(random.Int64N(int64(longest))))
+	}
+	v.finish(t, 1+*kills%3)
+	compare(t, address, readings)
+	// A job that has finished has nothing more to do.
+	v.finish(t, 1)
+	compare(t, address, readings)
+}
+
+func compare(t *testing.T, address string, readings []reading) {
+	t.Helper()
+	faults := append(
+		checkNumbered(readings, committed[numbered](t, address, numberedTopic)),
+		checkTotals(readings, committed[total](t, address, totalsTopic))...)
+	for i, f := range faults {
+		if i == 20 {
+			break
+		}
+		t.Errorf("seed %d: %v", *seed, f)
+	}
+	if len(faults) > 0 {
+		t.Fatalf("seed %d: %d faults", *seed, len(faults))
+	}
+}
