@@ -1,0 +1,110 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/twophase"
+)
+
+// coordinator commits what checkpoints hold, and aborts what no snapshot
+// needs.
+type coordinator struct {
+	ctx    connector.CommitterContext
+	config *sinkConfig
+	ender  *ender
+}
+
+func newCoordinator(ctx connector.CommitterContext, c *sinkConfig) (*coordinator, error) {
+	return &coordinator{ctx: ctx, config: c, ender: newEnder(&c.client)}, nil
+}
+
+// Commit is RecoverAndCommit: one path for the usual case and for recovery.
+func (c *coordinator) Commit(ctx context.Context, t Transaction) error {
+	return c.RecoverAndCommit(ctx, t)
+}
+
+func (c *coordinator) RecoverAndCommit(ctx context.Context, t Transaction) error {
+	return c.ender.commit(ctx, t, func(age time.Duration, err error) {
+		c.ctx.Logger().Warn("a transaction waits for its commit for more than half of its timeout; after the timeout its data is lost",
+			"transaction", t.ID, "age", age, "kafka.TransactionTimeout", t.Timeout, "error", err)
+	})
+}
+
+// Open lists the lineage's open transactions, under whatever prefix.
+func (c *coordinator) Open(ctx context.Context, lineage string) ([]twophase.Open[Transaction], error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	defer cancel()
+	names, err := c.list(ctx, lineage)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	version, err := c.ender.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var open []twophase.Open[Transaction]
+	for id, name := range names {
+		d, err := c.ender.describe(ctx, id)
+		if errors.Is(err, kerr.TransactionalIDNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("state of transaction %s: %w", id, err)
+		}
+		if d.State != "Ongoing" {
+			continue
+		}
+		open = append(open, twophase.Open[Transaction]{Name: name, Txn: Transaction{
+			ID: id, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch, EndTxn: version,
+		}})
+	}
+	return open, nil
+}
+
+// list asks all brokers for open transactions, until all have answered: a
+// coordinator that is still loading does not know its transactions.
+func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twophase.Name, error) {
+	cl, err := c.ender.client(endTxnV2)
+	if err != nil {
+		return nil, err
+	}
+	adm := kadm.NewClient(cl)
+	for {
+		listed, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"})
+		if err == nil {
+			names := map[string]twophase.Name{}
+			for id := range listed {
+				if name, ok := parseTransactionalID(id); ok && name.Lineage == lineage {
+					names[id] = name
+				}
+			}
+			return names, nil
+		}
+		answer := (*kerr.Error)(nil)
+		if errors.As(err, &answer) && !answer.Retriable {
+			return nil, err
+		}
+		if !pause(ctx, retryPause) {
+			return nil, fmt.Errorf("kafka sink: not all brokers at %s listed their open transactions within %v, and an incomplete list must not be used: %w", c.config.names(), c.config.startTimeout, err)
+		}
+	}
+}
+
+// RecoverAndAbort aborts a listed transaction, bounded in time: the brokers
+// may take a while, but not for ever.
+func (c *coordinator) RecoverAndAbort(ctx context.Context, t Transaction) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	defer cancel()
+	return c.ender.abort(ctx, t)
+}
+
+func (c *coordinator) Close() error {
+	c.ender.close()
+	return nil
+}

@@ -1,0 +1,276 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/weirstream/weir/connector"
+)
+
+// Versions of EndTxn: up to 4 the epoch stays, from 5 on it grows with each
+// transaction. Brokers decide by the request, not by the cluster's level.
+const (
+	endTxnV1 int16 = 4
+	endTxnV2 int16 = 5
+)
+
+const (
+	// attemptTimeout bounds one request; the same is sent again.
+	attemptTimeout = 15 * time.Second
+	minPause       = 20 * time.Millisecond
+	maxPause       = time.Second
+)
+
+// ender ends transactions by their saved identity, from clients that have no
+// transactional id: such a client cannot initialise, and thereby abort, what
+// it is to commit. It is used by one goroutine.
+type ender struct {
+	config *client
+	v1, v2 *kgo.Client
+}
+
+func newEnder(c *client) *ender { return &ender{config: c} }
+
+// client returns the client that sends EndTxn in exactly the version.
+func (e *ender) client(version int16) (*kgo.Client, error) {
+	cl := &e.v2
+	if version <= endTxnV1 {
+		cl = &e.v1
+	}
+	if *cl == nil {
+		least := new(kversion.Versions)
+		least.SetMaxKeyVersion(int16(kmsg.EndTxn), version)
+		most := kversion.Stable()
+		most.SetMaxKeyVersion(int16(kmsg.EndTxn), version)
+		opened, err := e.config.open(kgo.MinVersions(least), kgo.MaxVersions(most))
+		if err != nil {
+			return nil, err
+		}
+		*cl = opened
+	}
+	return *cl, nil
+}
+
+func (e *ender) close() {
+	for _, cl := range []*kgo.Client{e.v1, e.v2} {
+		if cl != nil {
+			cl.Close()
+		}
+	}
+}
+
+// version returns the version to end new transactions by.
+func (e *ender) version(ctx context.Context) (int16, error) {
+	cl, err := e.client(endTxnV2)
+	if err != nil {
+		return 0, err
+	}
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "weir", "0"
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("transaction.version of the cluster: %w", err)
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" && f.MaxVersionLevel >= 2 {
+			return endTxnV2, nil
+		}
+	}
+	return endTxnV1, nil
+}
+
+// end sends one request.
+func (e *ender) end(ctx context.Context, t Transaction, commit bool) error {
+	cl, err := e.client(t.EndTxn)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID = t.ID
+	req.ProducerID, req.ProducerEpoch = t.ProducerID, t.Epoch
+	req.Commit = commit
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// commit commits a transaction, however often it takes. A repeated request is
+// answered like the first.
+func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Duration, err error)) error {
+	warned := false
+	for wait := minPause; ; wait = min(2*wait, maxPause) {
+		err := e.end(ctx, t, true)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("commit of transaction %s did not come to an end: %w", t, errors.Join(ctx.Err(), err))
+		case isOver(err):
+			again, err := e.resolve(ctx, t, err)
+			if !again {
+				return err
+			}
+		case isRefused(err):
+			return fmt.Errorf("commit of transaction %s: %w", t, err)
+		}
+		if age := time.Since(t.Opened); !warned && age > t.Timeout/2 {
+			warned = true
+			warn(age, err)
+		}
+		pause(ctx, wait)
+	}
+}
+
+// isOver says whether the brokers know no open transaction of that identity:
+// it may have been committed or aborted.
+func isOver(err error) bool {
+	for _, over := range []error{
+		kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState,
+		kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.TransactionalIDNotFound,
+	} {
+		if errors.Is(err, over) {
+			return true
+		}
+	}
+	return false
+}
+
+// isRefused says whether asking again is of no use: the brokers answered, and
+// not with something that passes.
+func isRefused(err error) bool {
+	answer := (*kerr.Error)(nil)
+	return errors.As(err, &answer) && !answer.Retriable && !errors.Is(err, kerr.ConcurrentTransactions)
+}
+
+// resolve finds out what became of a transaction that is over: nil if it was
+// committed, again if the request is to be repeated.
+func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again bool, err error) {
+	d, err := e.describe(ctx, t.ID)
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("outcome of transaction %s: %w", t, ctx.Err())
+	}
+	if err != nil {
+		if errors.Is(err, kerr.TransactionalIDNotFound) {
+			return false, unknown(t, cause, "the brokers have forgotten the transactional id")
+		}
+		return false, unknown(t, cause, err.Error())
+	}
+	switch outcome(t, d) {
+	case outcomeCommitted:
+		return false, nil
+	case outcomeOpen:
+		return true, nil
+	case outcomeAborted:
+		return false, fmt.Errorf("%w: %s was aborted, most likely because it was not committed within its timeout (state %s, epoch %d; commit was answered %v)",
+			connector.ErrTransactionLost, t, d.State, d.ProducerEpoch, cause)
+	default:
+		return false, unknown(t, cause, fmt.Sprintf("state %s, producer %d epoch %d", d.State, d.ProducerID, d.ProducerEpoch))
+	}
+}
+
+func unknown(t Transaction, cause error, found string) error {
+	return fmt.Errorf("%w: %s: commit was answered %v; %s", connector.ErrTransactionUnknown, t, cause, found)
+}
+
+type fate int
+
+const (
+	outcomeUnknown fate = iota
+	outcomeCommitted
+	outcomeAborted
+	outcomeOpen
+)
+
+// outcome tells the fate of a transaction from what the brokers say of its id.
+// With the second protocol the epoch grows by one as a transaction ends; so it
+// does when the brokers end it because of its timeout, in either protocol.
+func outcome(t Transaction, d kadm.DescribedTransaction) fate {
+	if d.ProducerID != t.ProducerID {
+		return outcomeUnknown
+	}
+	after := t.Epoch
+	if t.EndTxn >= endTxnV2 {
+		after++
+	}
+	switch d.State {
+	case "Ongoing":
+		if d.ProducerEpoch == t.Epoch {
+			return outcomeOpen
+		}
+	case "PrepareCommit":
+		if d.ProducerEpoch == t.Epoch || d.ProducerEpoch == after {
+			return outcomeOpen // decided; the request will be answered soon
+		}
+	case "CompleteCommit":
+		if d.ProducerEpoch == after {
+			return outcomeCommitted
+		}
+	case "PrepareAbort", "CompleteAbort", "PrepareEpochFence":
+		if d.ProducerEpoch == t.Epoch || d.ProducerEpoch == t.Epoch+1 {
+			return outcomeAborted
+		}
+	}
+	return outcomeUnknown
+}
+
+// describe asks for the state of a transactional id, again while it passes.
+func (e *ender) describe(ctx context.Context, id string) (kadm.DescribedTransaction, error) {
+	cl, err := e.client(endTxnV2)
+	if err != nil {
+		return kadm.DescribedTransaction{}, err
+	}
+	adm := kadm.NewClient(cl)
+	for wait := minPause; ; wait = min(2*wait, maxPause) {
+		described, err := adm.DescribeTransactions(ctx, id)
+		var d kadm.DescribedTransaction
+		if err == nil {
+			d, err = described.On(id, nil)
+		}
+		if err == nil {
+			err = d.Err
+		}
+		answer := (*kerr.Error)(nil)
+		if err == nil || errors.As(err, &answer) && !answer.Retriable || ctx.Err() != nil {
+			return d, err
+		}
+		pause(ctx, wait)
+	}
+}
+
+// abort aborts exactly this transaction, if it is still open.
+func (e *ender) abort(ctx context.Context, t Transaction) error {
+	for wait := minPause; ; wait = min(2*wait, maxPause) {
+		err := e.end(ctx, t, false)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("abort of transaction %s did not come to an end: %w", t.ID, errors.Join(ctx.Err(), err))
+		case isOver(err):
+			d, err := e.describe(ctx, t.ID)
+			if err != nil && !errors.Is(err, kerr.TransactionalIDNotFound) {
+				return fmt.Errorf("abort of transaction %s: %w", t.ID, err)
+			}
+			if err != nil || outcome(t, d) != outcomeOpen {
+				return nil
+			}
+		case isRefused(err):
+			return fmt.Errorf("abort of transaction %s: %w", t.ID, err)
+		}
+		pause(ctx, wait)
+	}
+}

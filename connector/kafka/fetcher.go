@@ -1,0 +1,327 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector/splitreader"
+)
+
+// batchRecords is how many elements a batch has at most, but for a record
+// that makes more by itself.
+const batchRecords = 1024
+
+// fetcher is the SplitReader: it polls the client and decodes what came into
+// batches of one split.
+type fetcher[T any] struct {
+	config *sourceConfig
+	client *kgo.Client
+	decode decode[T]
+	count  func(string, int64)
+	admit  admission
+
+	splits  map[partition]*reading
+	byID    map[string]partition
+	added   []Split             // to be admitted
+	again   []*reading          // ... once more
+	moved   []*reading          // to be reported: ended, or placed elsewhere
+	left    []fetched           // polled and not decoded
+	suspect map[string]struct{} // topics that may have gone
+	failed  error               // to be reported when left is decoded
+}
+
+// reading is a split and how far it was decoded.
+type reading struct {
+	Split
+	id string
+}
+
+// fetched is what a poll brought of one partition.
+type fetched struct {
+	part    partition
+	records []*kgo.Record
+}
+
+func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decode[T], count func(string, int64)) *fetcher[T] {
+	return &fetcher[T]{
+		config: c, client: cl, decode: d, count: count,
+		admit:   admission{c, kadm.NewClient(cl), count},
+		splits:  map[partition]*reading{},
+		byID:    map[string]partition{},
+		suspect: map[string]struct{}{},
+	}
+}
+
+func (f *fetcher[T]) HandleSplits(added []Split) error {
+	f.added = append(f.added, added...)
+	for _, s := range added {
+		f.byID[s.SplitID()] = s.partition()
+	}
+	return nil
+}
+
+func (f *fetcher[T]) PauseSplits(pause, resume []string) {
+	f.client.PauseFetchPartitions(f.byTopic(pause))
+	f.client.ResumeFetchPartitions(f.byTopic(resume))
+}
+
+func (f *fetcher[T]) byTopic(ids []string) map[string][]int32 {
+	parts := map[string][]int32{}
+	for _, id := range ids {
+		if p, ok := f.byID[id]; ok {
+			parts[p.topic] = append(parts[p.topic], p.number)
+		}
+	}
+	return parts
+}
+
+func (f *fetcher[T]) Fetch(ctx context.Context, into *splitreader.Batch[T]) error {
+	for {
+		if f.decodeNext(into); into.Split != "" {
+			return nil
+		}
+		if f.failed != nil {
+			return f.failed
+		}
+		if len(f.added)+len(f.again) > 0 {
+			if err := f.start(ctx); err != nil {
+				return err
+			}
+		}
+		if len(f.moved) > 0 {
+			f.report(into)
+			return nil
+		}
+		if len(f.suspect) > 0 {
+			if err := f.verify(ctx); err != nil {
+				return err
+			}
+		}
+		if f.poll(ctx); ctx.Err() != nil && len(f.left) == 0 {
+			return ctx.Err()
+		}
+	}
+}
+
+// start begins to read the added splits, and those that were taken out.
+func (f *fetcher[T]) start(ctx context.Context) error {
+	wanted := slices.Clone(f.added)
+	for _, r := range f.again {
+		wanted = append(wanted, r.Split)
+	}
+	admitted, err := f.admit.admit(ctx, wanted)
+	if err != nil {
+		return fmt.Errorf("kafka source: %w", err)
+	}
+	offsets := map[string]map[int32]kgo.Offset{}
+	for i, s := range admitted {
+		r := &reading{s, s.SplitID()}
+		f.splits[s.partition()] = r
+		if s.ended() || s.Next != wanted[i].Next {
+			f.moved = append(f.moved, r)
+		}
+		if s.ended() {
+			continue
+		}
+		if offsets[s.Topic] == nil {
+			offsets[s.Topic] = map[int32]kgo.Offset{}
+		}
+		offsets[s.Topic][s.Partition] = kgo.NewOffset().At(s.Next).WithEpoch(s.LeaderEpoch)
+	}
+	f.added, f.again = nil, nil
+	f.client.AddConsumePartitions(offsets)
+	return nil
+}
+
+// report tells of a split that moved without a record.
+func (f *fetcher[T]) report(into *splitreader.Batch[T]) {
+	r := f.moved[0]
+	f.moved = f.moved[1:]
+	f.close(r, into)
+}
+
+// close fills in what does not depend on records.
+func (f *fetcher[T]) close(r *reading, into *splitreader.Batch[T]) {
+	into.Split, into.End, into.Epoch = r.id, r.Next, int64(r.LeaderEpoch)
+	if r.ended() {
+		into.Finished = true
+		f.stop(r.partition())
+		delete(f.splits, r.partition())
+		delete(f.byID, r.id)
+	}
+}
+
+// stop stops fetching a partition.
+func (f *fetcher[T]) stop(p partition) {
+	f.client.RemoveConsumePartitions(map[string][]int32{p.topic: {p.number}})
+}
+
+// poll waits for records and sorts out errors.
+func (f *fetcher[T]) poll(ctx context.Context) {
+	fetches := f.client.PollFetches(ctx)
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		part := partition{p.Topic, p.Partition}
+		if len(p.Records) > 0 {
+			f.left = append(f.left, fetched{part, p.Records})
+		}
+		if p.Err != nil && ctx.Err() == nil {
+			f.judge(part, p.Err)
+		}
+	})
+}
+
+// judge decides about an error of a partition.
+func (f *fetcher[T]) judge(p partition, err error) {
+	r := f.splits[p]
+	switch {
+	case r == nil && p.topic != "":
+		return // it is not read any more
+	case errors.Is(err, kerr.OffsetOutOfRange) && r != nil:
+		// Left to itself the client would repeat this as fast as it can. What
+		// is right is decided as at the start, behind the records that are left.
+		if !slices.Contains(f.again, r) {
+			f.stop(p)
+			f.again = append(f.again, r)
+		}
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
+		f.suspect[p.topic] = struct{}{}
+	case isTransient(err):
+	default:
+		f.fail(p, err)
+	}
+}
+
+func (f *fetcher[T]) fail(p partition, err error) {
+	if f.failed != nil {
+		return
+	}
+	if lost := (*kgo.ErrDataLoss)(nil); errors.As(err, &lost) {
+		err = fmt.Errorf("the log was truncated behind what was read (unclean leader election?): %w", err)
+	}
+	f.failed = fmt.Errorf("kafka source: %s: %w", p, err)
+}
+
+func isTransient(err error) bool {
+	answer := (*kerr.Error)(nil)
+	if errors.As(err, &answer) {
+		return answer.Retriable
+	}
+	lost := (*kgo.ErrDataLoss)(nil)
+	return !errors.As(err, &lost) && !errors.Is(err, kgo.ErrClientClosed) // the network
+}
+
+// verify asks whether suspected topics are still there and the same.
+func (f *fetcher[T]) verify(ctx context.Context) error {
+	var splits []Split
+	for _, r := range f.splits {
+		if _, ok := f.suspect[r.Topic]; ok {
+			splits = append(splits, r.Split)
+		}
+	}
+	clear(f.suspect)
+	if len(splits) == 0 {
+		return nil
+	}
+	err := retry(ctx, &f.config.client, func(ctx context.Context) error { return f.admit.checkTopics(ctx, splits) })
+	if err != nil {
+		return fmt.Errorf("kafka source: while reading: %w", err)
+	}
+	pause(ctx, retryPause) // the broker at hand does not know yet
+	return nil
+}
+
+// decodeNext decodes up to a batch of what is left.
+func (f *fetcher[T]) decodeNext(into *splitreader.Batch[T]) {
+	for len(f.left) > 0 && f.failed == nil {
+		l := &f.left[0]
+		r := f.splits[l.part]
+		if r == nil { // ended meanwhile
+			f.left = f.left[1:]
+			continue
+		}
+		n, err := f.decodeRecords(r, l.records, into)
+		if err != nil {
+			// What came before the record at fault goes with the failure: it
+			// is read again.
+			f.failed = err
+			return
+		}
+		if l.records = l.records[n:]; len(l.records) == 0 {
+			f.left = f.left[1:]
+		}
+		if n > 0 {
+			f.close(r, into)
+			return
+		}
+		if r.ended() {
+			f.close(r, into)
+			return
+		}
+	}
+	if len(f.left) == 0 {
+		f.left = nil
+	}
+}
+
+// decodeRecords decodes records of one split and returns how many it took.
+func (f *fetcher[T]) decodeRecords(r *reading, records []*kgo.Record, into *splitreader.Batch[T]) (taken int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &UndecodableError{r.Topic, r.Partition, records[taken].Offset, fmt.Errorf("decoder panicked: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	for taken < len(records) && len(into.Vals) < batchRecords {
+		rec := records[taken]
+		switch {
+		case r.ended() || r.Stop != NoStop && rec.Offset >= r.Stop:
+			r.Next = max(r.Next, r.Stop)
+			return len(records), nil
+		case rec.Offset < r.Next:
+			taken++
+			continue
+		case taken > 0 && rec.LeaderEpoch != r.LeaderEpoch:
+			return taken, nil // a batch has one epoch
+		}
+		if !rec.Attrs.IsControl() {
+			if err := f.decodeRecord(rec, into); err != nil {
+				return taken, err
+			}
+		}
+		r.Next, r.LeaderEpoch = rec.Offset+1, rec.LeaderEpoch
+		taken++
+	}
+	return taken, nil
+}
+
+// decodeRecord decodes a record, or deals with it if it cannot be decoded.
+func (f *fetcher[T]) decodeRecord(rec *kgo.Record, into *splitreader.Batch[T]) error {
+	before := len(into.Vals)
+	err := f.decode(rec, into, rec.Offset+1)
+	if err == nil {
+		return nil
+	}
+	into.Vals, into.Times, into.Ends = into.Vals[:before], into.Times[:before], into.Ends[:before]
+	switch {
+	case f.config.undecodable != nil:
+		var r Record
+		r.fill(rec)
+		if err := f.config.undecodable(r, err); err != nil {
+			return fmt.Errorf("kafka source: handler of undecodable records, at %s[%d] offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
+		}
+	case !f.config.skip:
+		return &UndecodableError{rec.Topic, rec.Partition, rec.Offset, err}
+	}
+	f.count("recordsUndecodable", 1)
+	return nil
+}
+
+func (f *fetcher[T]) Close() error {
+	f.client.Close()
+	return nil
+}

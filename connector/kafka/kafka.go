@@ -1,0 +1,107 @@
+// Package kafka reads from and writes to Apache Kafka.
+//
+// Source reads topics as an unbounded or bounded stream whose positions live in
+// checkpoints. Sink writes to topics, on demand in transactions that are
+// committed once the checkpoint that covers them is complete.
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Record is a Kafka record. What a decoder is given is valid only during the
+// call, but for Key, Value and the header's values, which may be kept.
+type Record struct {
+	Topic     string
+	Partition int32
+	// Offset is set by the source and ignored by the sink.
+	Offset int64
+	// Key and Value may be nil; a nil value is a tombstone.
+	Key, Value []byte
+	Headers    []Header
+	// Timestamp is the zero time if the record has none.
+	Timestamp time.Time
+}
+
+// Header is a header of a record.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// ClientOption is an option of sources and sinks alike.
+type ClientOption struct{ apply func(*client) }
+
+func (o ClientOption) source(c *sourceConfig) { o.apply(&c.client) }
+func (o ClientOption) sink(c *sinkConfig)     { o.apply(&c.client) }
+
+// Brokers names the servers to start from, as host:port. Default
+// localhost:9092.
+func Brokers(servers ...string) ClientOption {
+	return ClientOption{func(c *client) { c.servers = servers }}
+}
+
+// Client passes options on to the client library, for TLS, SASL and the like.
+// Options that the connector itself sets (isolation, offsets, transactions,
+// acknowledgements) must not be among them.
+func Client(opts ...kgo.Opt) ClientOption {
+	return ClientOption{func(c *client) { c.opts = append(c.opts, opts...) }}
+}
+
+// StartTimeout is how long a start waits for brokers and topics that are not
+// there before it fails. Default 30 s.
+func StartTimeout(d time.Duration) ClientOption {
+	return ClientOption{func(c *client) { c.startTimeout = d }}
+}
+
+// client is how to reach a cluster.
+type client struct {
+	servers      []string
+	opts         []kgo.Opt
+	startTimeout time.Duration
+}
+
+func newClientConfig() client {
+	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second}
+}
+
+// open makes a client of the user's options and opts, which win. It does not
+// connect.
+func (c *client) open(opts ...kgo.Opt) (*kgo.Client, error) {
+	return c.openWith(nil, opts)
+}
+
+// openWith is open with defaults that the user's options may change.
+func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
+	all := slices.Concat(defaults, []kgo.Opt{kgo.SeedBrokers(c.servers...)}, c.opts, opts)
+	cl, err := kgo.NewClient(all...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka client for %s: %w", c.names(), err)
+	}
+	return cl, nil
+}
+
+func (c *client) names() string { return strings.Join(c.servers, ",") }
+
+// unreachable describes a failure to get an answer within a time.
+func (c *client) unreachable(within time.Duration, err error) error {
+	return fmt.Errorf("kafka at %s did not answer within %v: %w; check that the brokers run, that the addresses (kafka.Brokers) are right and that they can be reached from here", c.names(), within, err)
+}
+
+// pause waits between two tries. It returns false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

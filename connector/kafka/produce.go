@@ -1,0 +1,149 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/twophase"
+)
+
+// produced follows what becomes of records that were handed to a client: the
+// client itself goes on after a record that failed, the sink must not.
+type produced struct {
+	mu       sync.Mutex
+	err      error
+	acked    bool
+	identity identity
+}
+
+// identity is a producer's id and epoch.
+type identity struct {
+	id    int64
+	epoch int16
+}
+
+// done is the promise of every record.
+func (p *produced) done(r *kgo.Record, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := identity{r.ProducerID, r.ProducerEpoch}
+	switch {
+	case p.err != nil:
+	case err != nil:
+		p.err = fmt.Errorf("kafka sink: a record for topic %s was not written: %w", r.Topic, err)
+	case p.acked && now != p.identity:
+		p.err = errIdentity(p.identity, now)
+	default:
+		p.acked, p.identity = true, now
+	}
+}
+
+func errIdentity(was, is identity) error {
+	return fmt.Errorf("kafka sink: the producer was initialised anew (id %d epoch %d, before %d epoch %d): records written before may be gone",
+		is.id, is.epoch, was.id, was.epoch)
+}
+
+// failure returns the first error.
+func (p *produced) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// producedBy returns the identity that wrote the records acknowledged.
+func (p *produced) producedBy() (identity, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.identity, p.acked
+}
+
+// produce hands a batch of records to the client, and blocks while its buffer
+// is full.
+func produce(ctx context.Context, cl *kgo.Client, records []kgo.Record, promise func(*kgo.Record, error)) {
+	for i := range records {
+		cl.Produce(ctx, &records[i], promise)
+	}
+}
+
+// flush waits until everything produced has arrived.
+func flush(ctx context.Context, cl *kgo.Client, p *produced) error {
+	if err := cl.Flush(ctx); err != nil {
+		return fmt.Errorf("kafka sink: flush: %w", err)
+	}
+	return p.failure()
+}
+
+// closeTimeout bounds the flush of a sink without guarantee at its end.
+const closeTimeout = 10 * time.Second
+
+// writer writes outside of transactions.
+type writer[T any] struct {
+	ctx      connector.SinkContext
+	delivery connector.Delivery
+	client   *kgo.Client
+	encode   encode[T]
+	produced produced
+	promise  func(*kgo.Record, error)
+}
+
+func newWriter[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]) (*writer[T], error) {
+	cl, err := c.openWith(producerOptions(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkTopic(ctx.Context(), cl); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	w := &writer[T]{ctx: ctx, delivery: c.delivery, client: cl, encode: e}
+	// Outside of transactions a new producer id is harmless.
+	w.promise = func(r *kgo.Record, err error) {
+		if err != nil {
+			w.produced.done(r, err)
+		}
+	}
+	return w, nil
+}
+
+func (w *writer[T]) Write(vals []T, times []int64) error {
+	if err := w.produced.failure(); err != nil {
+		return err
+	}
+	records, skipped, err := w.encode.batch(make([]kgo.Record, 0, len(vals)), vals, times)
+	if err != nil {
+		return err
+	}
+	if skipped > 0 {
+		w.ctx.Count("recordsSkipped", int64(skipped))
+	}
+	produce(w.ctx.Context(), w.client, records, w.promise)
+	return nil
+}
+
+func (w *writer[T]) Flush(ctx context.Context) error {
+	if w.delivery == connector.None {
+		return w.produced.failure()
+	}
+	return flush(ctx, w.client, &w.produced)
+}
+
+func (w *writer[T]) PreCommit(int64) ([]twophase.Committable[Transaction], error) {
+	return nil, w.produced.failure()
+}
+
+func (w *writer[T]) Committed(int64) error { return nil }
+
+// Close waits a little for what is under way where no flush did.
+func (w *writer[T]) Close() error {
+	defer w.client.Close()
+	if w.delivery != connector.None || w.ctx.Context().Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.ctx.Context(), closeTimeout)
+	defer cancel()
+	return flush(ctx, w.client, &w.produced)
+}

@@ -1,0 +1,757 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/connectortest"
+)
+
+type run = connectortest.SourceRun[string, Split, Enumeration]
+
+func (c *cluster) start(src *TopicSource[string], parallelism int, from *connectortest.SourceSnapshot) *run {
+	c.Helper()
+	r, err := c.tryStart(src, parallelism, from)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return r
+}
+
+func (c *cluster) tryStart(src *TopicSource[string], parallelism int, from *connectortest.SourceSnapshot) (*run, error) {
+	c.Helper()
+	r, err := connectortest.StartSource(src, parallelism, from, &connectortest.Context{Ctx: c.Context()})
+	if err == nil {
+		c.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				c.Error(err)
+			}
+		})
+	}
+	return r, err
+}
+
+// read runs a source to its end.
+func (c *cluster) read(src *TopicSource[string], parallelism int) []string {
+	c.Helper()
+	r := c.start(src, parallelism, nil)
+	if err := r.Run(c.deadline()); err != nil {
+		c.Fatal(err)
+	}
+	return r.Values()
+}
+
+func (c *cluster) count(r *run, n int) {
+	c.Helper()
+	if err := r.Count(c.deadline(), n); err != nil {
+		c.Fatalf("after %d of %d records: %v", len(r.Records()), n, err)
+	}
+}
+
+func (c *cluster) snapshot(r *run, id int64) *connectortest.SourceSnapshot {
+	c.Helper()
+	s, err := r.Snapshot(id)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return s
+}
+
+func (c *cluster) splits(s *connectortest.SourceSnapshot) []Split {
+	c.Helper()
+	var splits []Split
+	for _, b := range s.Splits {
+		v, err := splitCodec{}.Decode(b)
+		if err != nil {
+			c.Fatal(err)
+		}
+		splits = append(splits, v)
+	}
+	return splits
+}
+
+func TestBoundedReadOfAllPartitions(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(5)
+		var want []string
+		for p := range int32(5) {
+			vals := numbers(int(p)*100, 10)
+			c.put(topic, p, vals...)
+			want = append(want, vals...)
+		}
+		for _, parallelism := range []int{1, 2, 3, 7} {
+			got := c.read(Source(topic, text{}, Until(Latest()), c.brokers()), parallelism)
+			slices.Sort(got)
+			slices.Sort(want)
+			wantValues(t, got, want...)
+		}
+	})
+}
+
+func TestK01BoundedReadOverTransactionMarkers(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		c.transaction(topic, "commit", "a", "b", "c")
+		until := Until(Latest())
+		wantValues(t, c.read(Source(topic, text{}, until, c.brokers()), 1), "a", "b", "c")
+		c.transaction(topic, "abort", "x", "y")
+		wantValues(t, c.read(Source(topic, text{}, until, c.brokers()), 1), "a", "b", "c")
+		wantValues(t, c.read(Source(topic, text{}, until, ReadUncommitted(), c.brokers()), 1), "a", "b", "c", "x", "y")
+
+		r := c.start(Source(topic, text{}, until, c.brokers()), 1, nil)
+		r.Batch = 1 // a record per poll
+		if err := r.Run(c.deadline()); err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, r.Values(), "a", "b", "c")
+	})
+}
+
+// Case 53: an open transaction at the tail ends a bounded read before it.
+func TestBoundedReadStopsBeforeAnOpenTransaction(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		c.put(topic, 0, "a")
+		c.transaction(topic, "open", "x")
+		c.put(topic, 0, "behind")
+		wantValues(t, c.read(Source(topic, text{}, Until(Latest()), c.brokers()), 1), "a")
+	})
+}
+
+// Case 54: empty partitions, start equal to stop, stop zero.
+func TestBoundedReadOfNothingEndsAtOnce(t *testing.T) {
+	c := newCluster(t)
+	empty, full := c.topic(3), c.topic(1)
+	c.put(full, 0, "a", "b")
+	wantValues(t, c.read(Source(empty, text{}, Until(Latest()), c.brokers()), 2))
+	at := func(o int64) Position { return Specific(map[string]map[int32]int64{full: {0: o}}) }
+	wantValues(t, c.read(Source(full, text{}, StartAt(Latest()), Until(Latest()), c.brokers()), 2))
+	wantValues(t, c.read(Source(full, text{}, Until(at(0)), c.brokers()), 2))
+	wantValues(t, c.read(Source(full, text{}, StartAt(at(1)), Until(at(1)), c.brokers()), 2))
+	wantValues(t, c.read(Source(full, text{}, StartAt(at(1)), Until(at(2)), c.brokers()), 2), "b")
+}
+
+func TestK03DiscoveryIntervalOfABoundedSource(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(2)
+	c.put(topic, 0, "a")
+	for _, d := range []time.Duration{0, -1, 10 * time.Second} {
+		wantValues(t, c.read(Source(topic, text{}, Until(Latest()), DiscoverEvery(d), c.brokers()), 2), "a")
+	}
+}
+
+func (c *cluster) addPartition(topic string) {
+	c.Helper()
+	answers, err := c.adm.CreatePartitions(c.Context(), 1, topic)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	connect(c.T, c) // a client that knows it
+}
+
+// Also case 55.
+func TestK05PartitionCreatedWhileRunning(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, numbers(0, 10)...)
+	src := Source(topic, text{}, StartAt(Latest()), DiscoverEvery(100*time.Millisecond), c.brokers())
+	r := c.start(src, 2, nil)
+	started := func() bool {
+		s, err := r.Enumerator().Snapshot(1)
+		return err == nil && s.Started && len(s.Unassigned) == 0
+	}
+	if err := r.Until(c.deadline(), started); err != nil {
+		t.Fatal(err)
+	}
+	before := c.snapshot(r, 1)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	c.addPartition(topic)
+	c.put(topic, 1, numbers(100, 5)...)
+	again := c.start(src, 2, before)
+	c.count(again, 5)
+	c.put(topic, 1, numbers(105, 2)...)
+	c.count(again, 7)
+	got := again.Values()
+	slices.Sort(got)
+	wantValues(t, got, numbers(100, 7)...)
+}
+
+func TestDiscoveryWhileRunning(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a")
+	r := c.start(Source("", text{}, Pattern(topic+".*"), DiscoverEvery(50*time.Millisecond), c.brokers()), 2, nil)
+	c.count(r, 1)
+	c.addPartition(topic)
+	c.put(topic, 1, "b")
+	c.create(topic+"-more", 1)
+	c.put(topic+"-more", 0, "c")
+	c.create("other-"+topic, 1)
+	c.put("other-"+topic, 0, "foreign")
+	c.count(r, 3)
+	got := r.Values()
+	slices.Sort(got)
+	wantValues(t, got, "a", "b", "c")
+}
+
+func TestResumeAtAnotherParallelism(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(4)
+		for p := range int32(4) {
+			c.put(topic, p, numbers(int(p)*1000, 50)...)
+		}
+		src := Source(topic, text{}, Until(Latest()), c.brokers())
+		for _, parallelism := range []int{1, 3} { // also case 60
+			first := c.start(src, 2, nil)
+			first.Batch = 7
+			c.count(first, 60)
+			snap := c.snapshot(first, 1)
+			second := c.start(src, parallelism, snap)
+			if err := second.Run(c.deadline()); err != nil {
+				t.Fatal(err)
+			}
+			got := append(first.Values(), second.Values()...)
+			slices.Sort(got)
+			if n := len(slices.Compact(got)); len(got) != 200 || n != 200 {
+				t.Errorf("parallelism %d: %d records, %d distinct; want 200", parallelism, len(got), n)
+			}
+		}
+	})
+}
+
+// Case 56: what was discovered and not assigned keeps its offsets.
+func TestUnassignedSplitsKeepTheirOffsets(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "old")
+	src := Source(topic, text{}, StartAt(Latest()), c.brokers())
+	r := c.start(src, 1, nil)
+	e := r.Enumerator().(*enumerator)
+	if err := r.Until(c.deadline(), func() bool { return e.ready }); err != nil {
+		t.Fatal(err)
+	}
+	splits, err := r.Reader(0).Snapshot(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.AddSplitsBack(splits, 0); err != nil { // as if the reader had not got them
+		t.Fatal(err)
+	}
+	snap := c.snapshot(r, 1)
+	snap.Splits = nil
+	c.put(topic, 0, "between")
+	again := c.start(src, 1, snap)
+	c.count(again, 1)
+	wantValues(t, again.Values(), "between")
+}
+
+func TestStartPositions(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		base := time.UnixMilli(1_700_000_000_000)
+		for i, v := range numbers(0, 6) {
+			c.record(&kgo.Record{Topic: topic, Value: []byte(v), Timestamp: base.Add(time.Duration(i) * time.Second)})
+		}
+		group := topic + "-group"
+		offsets := kadm.Offsets{}
+		offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: 4, LeaderEpoch: -1})
+		if err := c.adm.CommitAllOffsets(t.Context(), group, offsets); err != nil {
+			t.Fatal(err)
+		}
+		for name, test := range map[string]struct {
+			start Position
+			want  []string
+		}{
+			"earliest":           {Earliest(), numbers(0, 6)},
+			"latest":             {Latest(), nil},
+			"timestamp":          {Timestamp(base.Add(2500 * time.Millisecond)), numbers(3, 3)},
+			"timestamp beyond":   {Timestamp(base.Add(time.Hour)), nil},
+			"timestamp before":   {Timestamp(time.UnixMilli(-5)), numbers(0, 6)},
+			"committed":          {Committed(group), numbers(4, 2)},
+			"committed fallback": {Committed(topic+"-none", Earliest()), numbers(0, 6)},
+			"specific":           {Specific(map[string]map[int32]int64{topic: {0: 5}}), numbers(5, 1)},
+			"specific fallback":  {Specific(nil, Latest()), nil},
+		} {
+			t.Run(name, func(t *testing.T) {
+				wantValues(t, c.read(Source(topic, text{}, StartAt(test.start), Until(Latest()), c.brokers()), 1), test.want...)
+			})
+		}
+		for _, start := range []Position{Committed(topic + "-none"), Specific(nil)} {
+			r := c.start(Source(topic, text{}, StartAt(start), c.brokers()), 1, nil)
+			err := r.Run(c.deadline())
+			if err == nil || !strings.Contains(err.Error(), topic+"[0]") || !strings.Contains(err.Error(), "fallback") {
+				t.Errorf("%s without fallback: %v", start, err)
+			}
+		}
+	})
+}
+
+func (c *cluster) deleteBefore(topic string, offset int64) {
+	c.Helper()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: offset})
+	answers, err := c.adm.DeleteRecords(c.Context(), offsets)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// Also case 57.
+func TestK06RestoredOffsetNoLongerExists(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		c.put(topic, 0, numbers(0, 100)...)
+		at50 := c.start(Source(topic, text{}, Until(Specific(map[string]map[int32]int64{topic: {0: 60}})), c.brokers()), 1, nil)
+		at50.Batch = 50
+		c.count(at50, 50)
+		snap := c.snapshot(at50, 1)
+		if got := c.splits(snap)[0].Next; got != 50 {
+			t.Fatalf("snapshot at %d, want 50", got)
+		}
+		c.deleteBefore(topic, 75)
+		snap.Splits[0], _ = splitCodec{}.Append(nil, func() Split { s := c.splits(snap)[0]; s.Stop = 100; return s }())
+
+		until := Until(Latest())
+		r := c.start(Source(topic, text{}, until, c.brokers()), 1, snap)
+		err := r.Run(c.deadline())
+		missing := (*MissingOffsetError)(nil)
+		if !errors.As(err, &missing) || *missing != (MissingOffsetError{topic, 0, 50, 75, 100}) {
+			t.Errorf("got %v, want the topic, partition, offset 50, and 75 to 100", err)
+		}
+
+		r = c.start(Source(topic, text{}, until, OnMissingOffset(GoToEarliest), c.brokers()), 1, snap)
+		if err := r.Run(c.deadline()); err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, r.Values(), numbers(75, 25)...)
+		if got := r.Context.Counter("offsetsSkipped"); got != 25 {
+			t.Errorf("%d offsets counted as skipped, want 25", got)
+		}
+
+		r = c.start(Source(topic, text{}, until, OnMissingOffset(GoToLatest), c.brokers()), 1, snap)
+		if err := r.Run(c.deadline()); err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, r.Values())
+	})
+}
+
+func TestOffsetBehindTheEnd(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a")
+	r := c.start(Source(topic, text{}, StartAt(Specific(map[string]map[int32]int64{topic: {0: 50}})), c.brokers()), 1, nil)
+	err := r.Run(c.deadline())
+	missing := (*MissingOffsetError)(nil)
+	if !errors.As(err, &missing) || missing.Offset != 50 || missing.End != 1 || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestK07OffsetCommittedToTheGroupIsTheNextOne(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		c.put(topic, 0, "a", "b", "c")
+		group := topic + "-group"
+		src := Source(topic, text{}, Group(group), c.brokers())
+		r := c.start(src, 1, nil)
+		c.count(r, 3)
+		c.snapshot(r, 1)
+		if err := r.Complete(1); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil { // waits for the commit
+			t.Fatal(err)
+		}
+		fetched, err := c.adm.FetchOffsets(t.Context(), group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, _ := fetched.Lookup(topic, 0); o.At != 3 {
+			t.Errorf("group offset %d, want 3", o.At)
+		}
+		wantValues(t, c.read(Source(topic, text{}, StartAt(Committed(group)), Until(Latest()), c.brokers()), 1))
+	})
+}
+
+// K15: what completes late, or twice, or never, moves nothing back, and only
+// offsets of completed checkpoints are committed.
+func TestK15LateAcknowledgement(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, numbers(0, 30)...)
+	group := topic + "-group"
+	r := c.start(Source(topic, text{}, Group(group), c.brokers()), 1, nil)
+	r.Batch = 10
+	c.count(r, 10)
+	c.snapshot(r, 1)
+	c.count(r, 20)
+	c.snapshot(r, 2)
+	c.count(r, 30)
+	c.snapshot(r, 3) // never completes
+	for _, id := range []int64{2, 1, 2} {
+		if err := r.Complete(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reader(0).CheckpointComplete(3); err != nil { // after the split has gone
+		t.Fatal(err)
+	}
+	fetched, err := c.adm.FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := fetched.Lookup(topic, 0); o.At != 20 {
+		t.Errorf("group offset %d, want 20", o.At)
+	}
+}
+
+func TestK09Tombstones(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	for _, v := range [][]byte{[]byte("m1"), nil, []byte("m2"), []byte("m3"), []byte("m4")} {
+		c.record(&kgo.Record{Topic: topic, Key: []byte("k"), Value: v})
+	}
+	r := c.start(Source(topic, text{}, SkipTombstones(), c.brokers()), 1, nil)
+	c.count(r, 4)
+	wantValues(t, r.Values(), "m1", "m2", "m3", "m4")
+	if got := r.Context.Counter("tombstonesSkipped"); got != 1 {
+		t.Errorf("%d tombstones counted, want 1", got)
+	}
+	if got := c.splits(c.snapshot(r, 1))[0].Next; got != 5 {
+		t.Errorf("position %d, want 5", got)
+	}
+
+	wantValues(t, c.read(Source(topic, text{}, DecodeTombstones(), Until(Latest()), c.brokers()), 1), "m1", "<nil>", "m2", "m3", "m4")
+
+	r = c.start(Source(topic, text{}, c.brokers()), 1, nil)
+	bad := (*UndecodableError)(nil)
+	if err := r.Run(c.deadline()); !errors.As(err, &bad) || bad.Offset != 1 {
+		t.Errorf("by default: %v, want the record at offset 1 undecodable", err)
+	}
+
+	whole := SourceFunc(topic, func(r *Record, emit func(string, int64)) error {
+		emit(fmt.Sprintf("%s=%s,%v@%d", r.Key, r.Value, r.Value == nil, r.Offset), r.Millis())
+		return nil
+	}, Until(Latest()), c.brokers())
+	wantValues(t, c.read(whole, 1), "k=m1,false@0", "k=,true@1", "k=m2,false@2", "k=m3,false@3", "k=m4,false@4")
+}
+
+func TestK17NegativeTimestamps(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	for _, ms := range []int64{-1, -6795364578871, 0, 1234} {
+		c.record(&kgo.Record{Topic: topic, Value: []byte("x"), Timestamp: time.UnixMilli(ms)})
+	}
+	r := c.start(Source(topic, text{}, Until(Latest()), c.brokers()), 1, nil)
+	if err := r.Run(c.deadline()); err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, e := range r.Records() {
+		got = append(got, e.Time)
+	}
+	if want := []int64{connector.NoTimestamp, connector.NoTimestamp, 0, 1234}; !slices.Equal(got, want) {
+		t.Errorf("times %v, want %v", got, want)
+	}
+}
+
+func TestF14Undecodable(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a", "b", "bad", "c")
+	until := Until(Latest())
+
+	r := c.start(Source(topic, text{}, until, c.brokers()), 1, nil)
+	bad := (*UndecodableError)(nil)
+	if err := r.Run(c.deadline()); !errors.As(err, &bad) || bad.Topic != topic || bad.Partition != 0 || bad.Offset != 2 {
+		t.Errorf("by default: %v, want topic, partition 0, offset 2", err)
+	}
+
+	r = c.start(Source(topic, text{}, until, SkipUndecodable(), c.brokers()), 1, nil)
+	if err := r.Run(c.deadline()); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, r.Values(), "a", "b", "c")
+	if got := r.Context.Counter("recordsUndecodable"); got != 1 {
+		t.Errorf("%d records counted as undecodable, want 1", got)
+	}
+
+	var seen []string
+	handler := OnUndecodable(func(r Record, err error) error {
+		seen = append(seen, fmt.Sprintf("%s@%d: %v", r.Value, r.Offset, err))
+		return nil
+	})
+	wantValues(t, c.read(Source(topic, text{}, until, handler, c.brokers()), 1), "a", "b", "c")
+	wantValues(t, seen, "bad@2: a bad value")
+
+	full := errors.New("dead letters are full")
+	r = c.start(Source(topic, text{}, until, OnUndecodable(func(Record, error) error { return full }), c.brokers()), 1, nil)
+	if err := r.Run(c.deadline()); !errors.Is(err, full) {
+		t.Errorf("got %v, want the handler's error", err)
+	}
+
+	in := SourceFunc(topic, WithUndecodable(text{}), until, c.brokers())
+	decoded, err := connectortest.StartSource(in, 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer decoded.Close()
+	if err := decoded.Run(c.deadline()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range decoded.Values() {
+		got = append(got, d.Value+"/"+d.Err+"/"+string(d.Record.Value))
+	}
+	wantValues(t, got, "a//", "b//", "/a bad value/bad", "c//")
+}
+
+func TestPanicOfADecoderNamesTheRecord(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a", "panic")
+	r := c.start(Source(topic, text{}, Until(Latest()), c.brokers()), 1, nil)
+	bad := (*UndecodableError)(nil)
+	if err := r.Run(c.deadline()); !errors.As(err, &bad) || bad.Offset != 1 || !strings.Contains(err.Error(), "boom") {
+		t.Errorf("got %v, want the panic at offset 1", err)
+	}
+}
+
+func TestDecoderMakesManyOrNoneOfARecord(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a b c", "", "d", "e bad", "f")
+	src := SourceFunc(topic, func(r *Record, emit func(string, int64)) error {
+		for _, w := range strings.Fields(string(r.Value)) {
+			if w == "bad" {
+				return errors.New("a bad word")
+			}
+			emit(w, r.Millis())
+		}
+		return nil
+	}, Until(Latest()), SkipUndecodable(), c.brokers())
+	r := c.start(src, 1, nil)
+	r.Batch = 1
+	if _, err := r.Step(); err != nil {
+		t.Fatal(err)
+	}
+	c.count(r, 1)
+	if got := len(r.Records()); got != 3 {
+		t.Errorf("%d elements emitted of a record of 3: it was cut", got)
+	}
+	if got := c.splits(c.snapshot(r, 1))[0].Next; got != 1 {
+		t.Errorf("position %d, want 1", got)
+	}
+	if err := r.Run(c.deadline()); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, r.Values(), "a", "b", "c", "d", "f") // "e" went with its record
+}
+
+// Case 58.
+func TestTopicDeletedOrRecreated(t *testing.T) {
+	protocols(t, func(t *testing.T, c *cluster) {
+		topic := c.topic(1)
+		c.put(topic, 0, "a", "b")
+		src := Source(topic, text{}, c.brokers(), StartTimeout(2*time.Second), DiscoverEvery(100*time.Millisecond))
+		r := c.start(src, 1, nil)
+		c.count(r, 2)
+		snap := c.snapshot(r, 1)
+		if _, err := c.adm.DeleteTopic(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Run(c.deadline()); err == nil || !strings.Contains(err.Error(), topic) {
+			t.Errorf("a deleted topic gave %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		r, err := c.tryStart(src, 1, snap)
+		if err == nil {
+			err = r.Run(c.deadline())
+		}
+		if err == nil || !strings.Contains(err.Error(), "no topic "+topic) {
+			t.Errorf("restoring with a deleted topic gave %v", err)
+		}
+
+		c.create(topic, 1)
+		connect(t, c) // a client that does not know the old one
+		c.put(topic, 0, "x", "y", "z")
+		r = c.start(src, 1, snap)
+		if err := r.Run(c.deadline()); err == nil || !strings.Contains(err.Error(), "anew") {
+			t.Errorf("restoring with a recreated topic gave %v", err)
+		}
+	})
+}
+
+// Case 59.
+func TestFailingGroupCommitIsAWarning(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a")
+	refuse(c.fake, 8) // OffsetCommit
+	r := c.start(Source(topic, text{}, Group("g"), c.brokers()), 1, nil)
+	c.count(r, 1)
+	c.snapshot(r, 1)
+	if err := r.Complete(1); err != nil {
+		t.Fatal(err)
+	}
+	c.put(topic, 0, "b")
+	c.count(r, 2)
+	if err := r.Close(); err != nil { // waits for the commit
+		t.Fatal(err)
+	}
+	if got := r.Context.Counter("groupCommitsFailed"); got != 1 {
+		t.Errorf("%d failed commits counted, want 1", got)
+	}
+}
+
+func TestUnreachableBrokerAndMissingTopic(t *testing.T) {
+	r, err := connectortest.StartSource(Source("t", text{}, Brokers("127.0.0.1:1"), StartTimeout(300*time.Millisecond)), 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Run(deadline(t)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "300ms") {
+		t.Errorf("unreachable broker: %v", err)
+	} else {
+		t.Log(err)
+	}
+	c := newCluster(t)
+	m := c.start(Source("nowhere", text{}, c.brokers(), StartTimeout(300*time.Millisecond)), 1, nil)
+	if err := m.Run(c.deadline()); err == nil || !strings.Contains(err.Error(), "no topic nowhere") || !strings.Contains(err.Error(), c.servers[0]) {
+		t.Errorf("missing topic: %v", err)
+	}
+}
+
+func TestRetentionPassesARunningReader(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(1)
+	c.put(topic, 0, "a")
+	r := c.start(Source(topic, text{}, c.brokers()), 1, nil)
+	c.count(r, 1)
+	// The next fetch is answered as if the log had moved on.
+	outOfRange(c.fake)
+	c.put(topic, 0, "b")
+	c.count(r, 2) // the offset is there after all: read on
+	wantValues(t, r.Values(), "a", "b")
+}
+
+func TestPausedPartitionWaits(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(2)
+	r := c.start(Source(topic, text{}, c.brokers()), 1, nil)
+	c.put(topic, 0, "a0")
+	c.put(topic, 1, "b0")
+	c.count(r, 2)
+	if err := r.Reader(0).PauseSplits([]string{topic + "-0"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.put(topic, 0, "a1", "a2")
+	c.put(topic, 1, "b1", "b2")
+	c.count(r, 4)
+	wantValues(t, r.Values()[2:], "b1", "b2")
+	if err := r.Reader(0).PauseSplits(nil, []string{topic + "-0"}); err != nil {
+		t.Fatal(err)
+	}
+	c.count(r, 6)
+	wantValues(t, r.Values()[4:], "a1", "a2")
+}
+
+// M10: both splits are there before the first record of either.
+func TestM10SplitsAreKnownBeforeTheirRecords(t *testing.T) {
+	c := newCluster(t)
+	topic := c.topic(2)
+	for i := range 11 {
+		c.record(&kgo.Record{Topic: topic, Partition: 0, Value: []byte("x"), Timestamp: time.UnixMilli(int64(100 + i))})
+		c.record(&kgo.Record{Topic: topic, Partition: 1, Value: []byte("y"), Timestamp: time.UnixMilli(int64(10 + i))})
+	}
+	r := c.start(Source(topic, text{}, Until(Latest()), c.brokers()), 1, nil)
+	if err := r.Until(c.deadline(), func() bool { return len(r.Records()) > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	splits, err := r.Reader(0).Snapshot(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(splits) < 1 {
+		t.Errorf("splits %v at the first record", splits)
+	}
+	if err := r.Run(c.deadline()); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range r.Records() {
+		if want := topic + map[string]string{"x": "-0", "y": "-1"}[e.Value]; e.Split != want {
+			t.Fatalf("record %q came under split %s, want %s", e.Value, e.Split, want)
+		}
+	}
+	if len(r.Records()) != 22 {
+		t.Errorf("%d records, want 22", len(r.Records()))
+	}
+}
+
+func TestOwnersAreEven(t *testing.T) {
+	for _, parallelism := range []int{1, 2, 3, 8} {
+		load := make([]int, parallelism)
+		for p := range int32(24) {
+			load[owner(partition{"some-topic", p}, parallelism)]++
+		}
+		for _, n := range load {
+			if n != 24/parallelism {
+				t.Errorf("parallelism %d: %v partitions", parallelism, load)
+			}
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	b, _ := splitCodec{}.Append(nil, Split{"t", [16]byte{1}, 2, 3, NoStop, 5})
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := splitCodec{}.Decode(b)
+		if err != nil {
+			return
+		}
+		again, _ := splitCodec{}.Append(nil, s)
+		if back, err := (splitCodec{}).Decode(again); err != nil || back != s {
+			t.Errorf("%+v came back as %+v, %v", s, back, err)
+		}
+	})
+}
+
+func FuzzEnumeration(f *testing.F) {
+	b, _ := enumerationCodec{}.Append(nil, Enumeration{true, []Identity{{"t", [16]byte{1}, 2}}, []Split{{"t", [16]byte{1}, 2, 3, NoStop, 5}}})
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := enumerationCodec{}.Decode(b)
+		if err != nil {
+			return
+		}
+		again, _ := enumerationCodec{}.Append(nil, e)
+		back, err := enumerationCodec{}.Decode(again)
+		if err != nil || back.Started != e.Started || !slices.Equal(back.Known, e.Known) || !slices.Equal(back.Unassigned, e.Unassigned) {
+			t.Errorf("%+v came back as %+v, %v", e, back, err)
+		}
+	})
+}
