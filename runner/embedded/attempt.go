@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
@@ -80,6 +83,11 @@ func (a *attempt) claim() error {
 	return nil
 }
 
+// openDir opens the directory that a savepoint is written below.
+func openDir(path string) (storage.Blobs, error) {
+	return file.New(strings.TrimPrefix(path, "file://")), nil
+}
+
 // openPath opens the storage of a snapshot outside the checkpoint directory.
 func (a *attempt) openPath(path string) (storage.Blobs, string, error) {
 	abs, err := filepath.Abs(path)
@@ -92,8 +100,7 @@ func (a *attempt) openPath(path string) (storage.Blobs, string, error) {
 	if _, err := os.Stat(abs); err != nil {
 		return nil, "", err
 	}
-	blobs, err := file.New(filepath.Dir(abs))
-	return blobs, filepath.Base(abs), err
+	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
 }
 
 func (a *attempt) exactlyOnce() bool {
@@ -185,7 +192,8 @@ func (a *attempt) makeCoordinator() (err error) {
 	a.coordinator, err = coord.New(coord.Config{
 		Attempt: a.start, Options: a.opts.Checkpoint, Job: a.job.graph.Job, Blobs: a.blobs,
 		Host: a, Committers: a.committers, Now: wallMillis, Logger: a.job.log,
-		OnEvent: a.coordinatorEvent,
+		OnEvent: a.coordinatorEvent, OpenDir: openDir, Version: Version, KeyHash: keygroup.HashName,
+		Seed: rand.Uint64(),
 	})
 	return err
 }

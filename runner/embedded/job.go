@@ -88,12 +88,12 @@ func (j *Job) Run(ctx context.Context) error {
 	j.mu.Lock()
 	j.started = time.Now()
 	j.mu.Unlock()
-	pool, err := memory.NewPool(memory.Options{Budget: j.opts.MemoryBudget})
-	if err != nil {
-		return err
-	}
-	j.pool = pool
-	defer pool.Close()
+	j.pool = memory.NewPool(j.opts.MemoryBudget)
+	defer func() {
+		if err := j.pool.Close(); err != nil {
+			j.log.Warn("giving state memory back", "error", err)
+		}
+	}()
 	blobs, unlock, err := j.openStorage()
 	if err != nil {
 		return err
@@ -123,10 +123,7 @@ func (j *Job) openStorage() (storage.Blobs, func(), error) {
 	case dir == "" || dir == "memory:":
 		return mem.New(), func() {}, nil
 	}
-	fs, err := file.New(strings.TrimPrefix(dir, "file://"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("checkpoint directory %s: %w", dir, err)
-	}
+	fs := file.New(strings.TrimPrefix(dir, "file://"))
 	unlock, err := fs.LockDir(j.graph.Job)
 	if err != nil {
 		return nil, nil, fmt.Errorf("checkpoint directory %s, job %q: %w", dir, j.graph.Job, err)

@@ -13,6 +13,9 @@ import (
 	"github.com/weirstream/weir/internal/storage"
 )
 
+// Version of Weir, written into every snapshot.
+const Version = "0.1.0"
+
 // Options of a run. The zero value runs with parallelism 1 and without
 // checkpoints.
 type Options struct {

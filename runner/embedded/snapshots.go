@@ -17,6 +17,11 @@ import (
 // Snapshot implements stage.Host: the parts are written and acknowledged on a
 // goroutine of their own.
 func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part, took time.Duration) {
+	for _, p := range parts {
+		if len(p.Committables) > 0 {
+			a.coordinator.Prepared(t, b.ID, p.Operator, p.CommittableFormat, p.Committables)
+		}
+	}
 	a.writers.Go(func() {
 		ack, err := a.write(t, b, parts)
 		if err != nil {

@@ -1,0 +1,88 @@
+// Package jobtest runs whole jobs in tests: scripted sources whose records and
+// watermarks come in an exact order, and runs on the embedded host.
+package jobtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/connector/datagen"
+	"github.com/weirstream/weir/runner/embedded"
+	"github.com/weirstream/weir/stream"
+	"github.com/weirstream/weir/watermark"
+)
+
+// Item is a step of a script: a record, or a watermark.
+type Item[T any] struct {
+	V T
+	// At is the event time of the record, or the watermark.
+	At int64
+	wm bool
+}
+
+// R is the record v with event time at.
+func R[T any](v T, at int64) Item[T] { return Item[T]{V: v, At: at} }
+
+// WM is the watermark at.
+func WM[T any](at int64) Item[T] { return Item[T]{At: at, wm: true} }
+
+// Script is a source that emits the items in order, the watermarks among them
+// before the next record. It is read by one subtask.
+func Script[T any](j *stream.Job, id string, items ...Item[T]) stream.Stream[T] {
+	strategy := watermark.Custom(watermark.Punctuated(func(i Item[T], _ time.Time) (time.Time, bool) {
+		return time.UnixMilli(i.At), i.wm
+	}), nil).WithTimestamps(func(i Item[T], _ int64) int64 { return i.At })
+	s := stream.From(j, id, datagen.FromSlice(items), strategy)
+	return stream.FlatMap(s, func(i Item[T], emit func(T)) {
+		if !i.wm {
+			emit(i.V)
+		}
+	}, stream.ID(id+"-records"))
+}
+
+// Job builds a job and makes it runnable; options of the job set in code are
+// taken over.
+func Job(t testing.TB, o embedded.Options, build func(*stream.Job)) *embedded.Job {
+	t.Helper()
+	j := stream.NewJob("test")
+	build(j)
+	g, err := j.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := j.Options()
+	if o.Parallelism == 0 {
+		o.Parallelism = code.Parallelism
+	}
+	if o.Checkpoint == (checkpoint.Options{}) {
+		o.Checkpoint = code.Checkpoint
+	}
+	if o.Restart == nil {
+		o.Restart = code.Restart
+	}
+	if o.MaxParallelism == 0 {
+		o.MaxParallelism = code.MaxParallelism
+	}
+	job, err := embedded.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// Run runs a job to its end, without restarts unless o says so.
+func Run(t testing.TB, o embedded.Options, build func(*stream.Job)) *embedded.Job {
+	t.Helper()
+	if o.Restart == nil {
+		o.Restart = checkpoint.None{}
+	}
+	job := Job(t, o, build)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := job.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
