@@ -7,30 +7,55 @@ import (
 	"github.com/weirstream/weir/internal/stage"
 )
 
-// Bound is how many elements a channel holds before it has no room. With full
-// batches it is a few milliseconds of work.
-const Bound = 8
+const (
+	// Bound is how many elements a channel holds before it has no room. With
+	// full batches it is a few milliseconds of work.
+	Bound = 8
+	// Overdraft is how many elements it takes beyond that. A stage reads
+	// nothing while an output has no room, so only what a single record or
+	// timer emits gets here.
+	Overdraft = 64
+)
 
 // Channel is a queue from one upstream subtask to one downstream subtask: the
 // producer's end is a stage.Channel, the consumer's a stage.Input.
 type Channel struct {
 	producer, consumer *stage.Waker
+	abort              <-chan struct{}
 
 	mu   sync.Mutex
 	ring []stage.Element
 	head int
 	n    int
+	// relief is closed when a producer that waits for the overdraft to shrink
+	// may go on; nil if none waits.
+	relief chan struct{}
 }
 
 // New makes a channel. producer is woken when there is room again, consumer
-// when there is something to read.
-func New(producer, consumer *stage.Waker) *Channel {
-	return &Channel{producer: producer, consumer: consumer, ring: make([]stage.Element, 2*Bound)}
+// when there is something to read. abort ends a wait of Push.
+func New(producer, consumer *stage.Waker, abort <-chan struct{}) *Channel {
+	return &Channel{producer: producer, consumer: consumer, abort: abort, ring: make([]stage.Element, 2*Bound)}
 }
 
-// Push implements stage.Channel.
+// Push implements stage.Channel. Data beyond the overdraft waits until the
+// channel has room or the attempt is aborted, when it is dropped; control
+// elements never wait.
 func (c *Channel) Push(e stage.Element) {
 	c.mu.Lock()
+	for e.Kind == stage.Data && c.n >= Bound+Overdraft {
+		if c.relief == nil {
+			c.relief = make(chan struct{})
+		}
+		relief := c.relief
+		c.mu.Unlock()
+		select {
+		case <-relief:
+		case <-c.abort:
+			return
+		}
+		c.mu.Lock()
+	}
 	if c.n == len(c.ring) {
 		c.grow()
 	}
@@ -66,16 +91,13 @@ func (c *Channel) Poll() (stage.Element, bool) {
 	c.head = (c.head + 1) % len(c.ring)
 	c.n--
 	room := c.n == Bound-1
+	if room && c.relief != nil {
+		close(c.relief)
+		c.relief = nil
+	}
 	c.mu.Unlock()
 	if room {
 		c.producer.Wake()
 	}
 	return e, true
-}
-
-// Len is the number of elements queued.
-func (c *Channel) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
 }

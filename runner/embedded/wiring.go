@@ -86,7 +86,7 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 				continue
 			}
 			to := stage.TaskID{Stage: e.To.ID, Subtask: c}
-			ch := exchange.New(w.wakers[from], w.wakers[to])
+			ch := exchange.New(w.wakers[from], w.wakers[to], w.ctx.Done())
 			targets = append(targets, ch)
 			w.inputs[to] = append(w.inputs[to], ch)
 		}
