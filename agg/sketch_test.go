@@ -220,3 +220,17 @@ func BenchmarkQuantileMerge(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkPairAdd(b *testing.B) {
+	a := Pair(Quantile(0.99, same[float64]), Count[float64]())
+	acc := make([]byte, 0, 4096)
+	for i := range 1000 {
+		_ = a.Add(&acc, float64(i))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := a.Add(&acc, float64(i&511)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -16,24 +16,32 @@ var (
 	ErrOutOfRange = errors.New("timestamp out of range")
 )
 
+// exact bounds the integers between which a float64 holds each one.
+const exact = 1 << 52
+
 // noTimestamp is the event time of a record that has none.
 const noTimestamp int64 = math.MinInt64
 
 // Assigner assigns event times to windows of one fixed size that begin at
 // regular distances. It is an immutable value. Make one with Tumbling or
 // Sliding; of one whose Err is not nil nothing else may be called.
-type Assigner struct {
+type Assigner struct{ *shape }
+
+// shape is behind a pointer so that passing an Assigner costs nothing.
+type shape struct {
 	size, slide, offset int64
 	// cut is where, after the start of a window, an earlier window ends; 0 if
 	// windows end only where others start.
 	cut int64
 	// lowest and highest are the event times that can be assigned.
 	lowest, highest int64
-	err             error
+	// perMilli is the number of slides in a millisecond.
+	perMilli float64
+	err      error
 }
 
 // Option changes an assigner.
-type Option func(*Assigner) error
+type Option func(*shape) error
 
 // Offset moves all windows by d, which is shorter than the distance between
 // two windows and may be negative. Without it windows are aligned to the
@@ -41,7 +49,7 @@ type Option func(*Assigner) error
 // zone eight hours ahead of UTC. The offset is fixed: windows know nothing of
 // daylight-saving time.
 func Offset(d time.Duration) Option {
-	return func(a *Assigner) (err error) {
+	return func(a *shape) (err error) {
 		a.offset, err = millis("window offset", d)
 		return err
 	}
@@ -57,12 +65,12 @@ func Tumbling(size time.Duration, opts ...Option) Assigner {
 // A record belongs to all windows that cover it; if slide is greater than
 // size there are gaps, and a record in a gap belongs to no window.
 func Sliding(size, slide time.Duration, opts ...Option) Assigner {
-	var a Assigner
+	a := Assigner{&shape{}}
 	a.err = a.set(size, slide, opts)
 	return a
 }
 
-func (a *Assigner) set(size, slide time.Duration, opts []Option) (err error) {
+func (a *shape) set(size, slide time.Duration, opts []Option) (err error) {
 	if a.size, err = millis("window size", size); err != nil {
 		return err
 	}
@@ -85,6 +93,7 @@ func (a *Assigner) set(size, slide time.Duration, opts []Option) (err error) {
 			time.Duration(a.offset)*time.Millisecond, slide)
 	}
 	a.cut = a.size % a.slide
+	a.perMilli = 1 / float64(a.slide)
 	reach := a.size + 2*a.slide
 	a.lowest, a.highest = math.MinInt64+reach, math.MaxInt64-reach
 	return nil
@@ -98,7 +107,12 @@ func millis(what string, d time.Duration) (int64, error) {
 }
 
 // Err says what is wrong with the arguments the assigner was made from.
-func (a Assigner) Err() error { return a.err }
+func (a Assigner) Err() error {
+	if a.shape == nil {
+		return errors.New("no window is given; use window.Tumbling or window.Sliding")
+	}
+	return a.err
+}
 
 // Size is the length of a window in milliseconds.
 func (a Assigner) Size() int64 { return a.size }
@@ -218,7 +232,7 @@ func (a Assigner) Late(ts, watermark, lateness int64) bool {
 }
 
 // ends returns the first and the last end of the windows that cover ts.
-func (a Assigner) ends(ts int64) (first, last int64, ok bool) {
+func (a *shape) ends(ts int64) (first, last int64, ok bool) {
 	if ts < a.lowest || ts > a.highest {
 		return 0, 0, false
 	}
@@ -233,8 +247,20 @@ func (a Assigner) ends(ts int64) (first, last int64, ok bool) {
 
 // lastStart is the latest start of a window that is not after ts, which is in
 // range.
-func (a Assigner) lastStart(ts int64) int64 {
-	into := (ts - a.offset) % a.slide
+func (a *shape) lastStart(ts int64) int64 {
+	x := ts - a.offset
+	if -exact < x && x < exact {
+		// Floats hold x exactly, and a multiplication is faster than a
+		// division; its rounding is at most one slide off.
+		into := x - int64(float64(x)*a.perMilli)*a.slide
+		if into < 0 {
+			into += a.slide
+		} else if into >= a.slide {
+			into -= a.slide
+		}
+		return ts - into
+	}
+	into := x % a.slide
 	if into < 0 {
 		into += a.slide
 	}

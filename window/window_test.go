@@ -167,6 +167,7 @@ func TestInvalidArguments(t *testing.T) {
 		{Tumbling(time.Second, Offset(time.Second)), "window offset 1s: it must be shorter than the 1s"},
 		{Sliding(time.Minute, time.Second, Offset(-time.Second)), "window offset -1s"},
 		{Tumbling(time.Second, Offset(1)), "window offset 1ns"},
+		{Assigner{}, "no window is given"},
 	} {
 		if err := c.a.Err(); err == nil || !strings.Contains(err.Error(), c.part) {
 			t.Errorf("error %v, want one that contains %q", err, c.part)
@@ -259,6 +260,8 @@ func FuzzSlice(f *testing.F) {
 	f.Add(int64(1600), int64(700), int64(0), int64(1709315512577))
 	f.Add(int64(10), int64(10), int64(3), int64(math.MaxInt64-1))
 	f.Add(int64(math.MaxInt64), int64(1), int64(0), int64(math.MinInt64))
+	f.Add(int64(3e6), int64(3e6), int64(0), int64(1<<52-1))
+	f.Add(int64(3e6), int64(3e6), int64(-2e6), int64(-1<<52+2))
 	f.Fuzz(func(t *testing.T, size, slide, offset, ts int64) {
 		a := Sliding(time.Duration(size), time.Duration(slide), Offset(time.Duration(offset)))
 		if a.Err() != nil {
@@ -267,6 +270,9 @@ func FuzzSlice(f *testing.F) {
 		s, ok := a.Slice(ts)
 		if a.Check(ts) != nil && ok || ok && !s.Contains(ts) {
 			t.Fatalf("%v, %d: slice %v %v, %v", a, ts, s, ok, a.Check(ts))
+		}
+		if into := (s.Start - a.Offset()) % a.Slide(); ok && into != 0 && into != a.cut && into+a.Slide() != a.cut {
+			t.Fatalf("%v, %d: slice %v is not aligned", a, ts, s)
 		}
 		first, ok1 := a.FirstEnd(ts)
 		last, ok2 := a.LastEnd(ts)

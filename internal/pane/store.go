@@ -69,6 +69,10 @@ type Store[Acc any] struct {
 	inline int
 	field  *entry.Field
 	cur    *entry.Cursor
+	// off is the field's place in the entry; bit is its presence bit, 0 if the
+	// accumulators are flat.
+	off uintptr
+	bit uint32
 	// span is the slice that was located last.
 	span window.Span
 
@@ -141,8 +145,13 @@ func inline(w window.Assigner, lateness int64, size uintptr) int {
 // Field is the state to be planned and kept by the backend.
 func (s *Store[Acc]) Field() *entry.Field { return s.field }
 
-// Bind sets the cursor.
-func (s *Store[Acc]) Bind(cur *entry.Cursor) { s.cur = cur }
+// Bind sets the cursor, once the field is planned.
+func (s *Store[Acc]) Bind(cur *entry.Cursor) {
+	s.cur, s.off = cur, s.field.Off
+	if !s.flat {
+		s.bit = s.field.Bit
+	}
+}
 
 // Locate returns the start of the slice of ts; ok is as for
 // window.Assigner.Slice.
@@ -164,6 +173,20 @@ func (s *Store[Acc]) locate(ts int64) (int64, bool) {
 // At returns the accumulator of the slice that starts at start, to be changed;
 // it is that of no record if the slice is new. Keep must follow the change.
 func (s *Store[Acc]) At(start int64) *Acc {
+	// The common case: the newest slice, in line.
+	p := s.cur.P
+	h := (*head)(unsafe.Add(p, s.off))
+	if *entry.Bits(p)&s.bit != 0 && h.block == 0 {
+		r := unsafe.Add(unsafe.Pointer(h), headSize+uintptr(h.count-1)*s.size)
+		if *startOf(r) == start {
+			return (*Acc)(unsafe.Add(r, startSize))
+		}
+	}
+	return s.find(start)
+}
+
+// find is At in all cases.
+func (s *Store[Acc]) find(start int64) *Acc {
 	p, a := s.cur.P, s.cur.Arena
 	if !s.field.Has(p) {
 		return s.fresh(s.insert(p, a, 0, start))
