@@ -63,6 +63,7 @@ func TestImportsPointDown(t *testing.T) {
 // streamModules are the modules that a program which imports only stream
 // compiles in.
 var streamModules = []string{
+	"github.com/goccy/go-json",
 	"github.com/klauspost/compress",
 	"github.com/klauspost/cpuid/v2",
 	"github.com/twmb/avro",
@@ -87,7 +88,7 @@ var heavy = map[string][]string{
 	"github.com/twmb/franz-go":            {"connector/kafka"},
 	"github.com/twmb/avro":                {"codec"},
 	"github.com/goccy/go-yaml":            {"internal/config"},
-	"github.com/zeebo/xxh3":               {"internal/keygroup"},
+	"github.com/zeebo/xxh3":               {"internal/keygroup", "agg"},
 	"github.com/klauspost/compress":       {"internal/snapshot"},
 	"github.com/prometheus/client_golang": {"runner", "runner/embedded", "internal/checkpoint"},
 	"golang.org/x/term":                   {"runner"},
