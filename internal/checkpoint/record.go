@@ -111,6 +111,9 @@ func (a Ref) same(b Ref) bool {
 }
 
 func (a Ref) String() string {
+	if a.Attempt == 0 {
+		return fmt.Sprintf("%s (id %d)", a.Path, a.ID)
+	}
 	return fmt.Sprintf("%s (id %d, attempt %d)", a.Path, a.ID, a.Attempt)
 }
 

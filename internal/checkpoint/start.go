@@ -99,7 +99,14 @@ type Attempt struct {
 //
 // ResolveSinks must follow before any task starts.
 func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
-	o.ensureDefaults()
+	s, err := newStart(o)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(ctx)
+}
+
+func newStart(o StartOptions) (*start, error) {
 	req := RestoreRequest{Path: o.RestorePath, Rewind: o.Rewind, Fresh: o.Fresh}
 	switch {
 	case req.Rewind && req.Path == "":
@@ -107,8 +114,8 @@ func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
 	case req.Fresh && req.Path != "":
 		return nil, refuse("--fresh begins from nothing and -s from a snapshot: leave one out")
 	}
-	s := &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}
-	return s.run(ctx)
+	o.ensureDefaults()
+	return &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}, nil
 }
 
 // start is a start under way.
@@ -132,16 +139,25 @@ type origin struct {
 }
 
 func (s *start) run(ctx context.Context) (*Attempt, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	return s.end(ctx)
+}
+
+// begin claims the job and looks at what there is.
+func (s *start) begin(ctx context.Context) (err error) {
 	if err := s.ledger.load(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	var err error
 	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.look(ctx); err != nil {
-		return nil, err
-	}
+	return s.look(ctx)
+}
+
+// end chooses, loads and records what the attempt begins from.
+func (s *start) end(ctx context.Context) (*Attempt, error) {
 	from, err := s.choose(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("job %s in %s: %w", s.Job, s.Blobs, err)

@@ -1,0 +1,327 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/mem"
+)
+
+// TestLedgerTraces runs the scripts in testdata/ledger: starts of a job that
+// overtake, outlive and copy each other. What comes of each line stands below
+// it, indented; -rewrite renews it.
+func TestLedgerTraces(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/ledger/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(script), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runLedgerTrace(t, string(want))
+			if *rewrite {
+				if err := os.WriteFile(script, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(want) {
+				t.Errorf("%s differs, got:\n%s", script, got)
+			}
+		})
+	}
+}
+
+// world is a job's storage, another directory's, and what runs.
+type world struct {
+	t        *testing.T
+	ctx      context.Context
+	stores   map[string]*mem.Blobs // "/weir" is the job's own
+	starts   map[string]*start
+	attempts map[string]*Attempt
+	lineages int
+	out      *strings.Builder
+}
+
+func runLedgerTrace(t *testing.T, script string) string {
+	w := &world{t: t, ctx: t.Context(), out: &strings.Builder{}}
+	w.reset()
+	for _, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
+		if strings.HasPrefix(line, " ") {
+			continue
+		}
+		fmt.Fprintln(w.out, line)
+		if line != "" && !strings.HasPrefix(line, "#") {
+			w.run(strings.Fields(line))
+		}
+	}
+	return w.out.String()
+}
+
+func (w *world) reset() {
+	w.stores = map[string]*mem.Blobs{"/weir": mem.New()}
+	w.starts, w.attempts, w.lineages = map[string]*start{}, map[string]*Attempt{}, 0
+}
+
+func (w *world) say(format string, args ...any) { fmt.Fprintf(w.out, "  "+format+"\n", args...) }
+
+// run carries out a line; who is the directory of a start's job, with its
+// name behind an @ where it is not the job's own.
+func (w *world) run(words []string) {
+	switch words[0] {
+	case "reset":
+		w.reset()
+	case "start": // NAME [FLAG...]: a start from beginning to end
+		if w.begin(words[1], words[2:]) {
+			w.end(words[1])
+		}
+	case "begin": // NAME [FLAG...]: up to the look at the directory
+		w.begin(words[1], words[2:])
+	case "end": // NAME: the rest
+		w.end(words[1])
+	case "publish": // NAME ID [KIND] [rows=CHECKPOINT:DATA,...] [deletes=ID,...] [to=DIR]
+		w.publish(words[1], words[2:])
+	case "newest": // NAME: is its claim still the newest?
+		w.tell(w.attempts[words[1]].StillNewest(w.ctx))
+	case "stopping", "stopped": // NAME ID OUTCOME [DIR]
+		w.record(words)
+	case "mark": // PATH
+		blobs, dir := w.open(words[1])
+		w.tell(blobs.PutIfAbsent(w.ctx, path.Join(dir, CommittedName), nil))
+	case "delete": // PATH
+		blobs, dir := w.open(words[1])
+		w.tell(deleteDirectory(w.ctx, blobs, dir))
+	case "corrupt": // PATH of a file
+		blobs, name := w.open(words[1])
+		w.tell(blobs.Put(w.ctx, name, func(to io.Writer) error {
+			_, err := to.Write([]byte("damaged"))
+			return err
+		}))
+	case "copy": // PATH PATH
+		w.copy(words[1], words[2])
+	case "resolve": // NAME [SINK...]
+		w.resolve(words[1], words[2:])
+	case "look": // NAME: what is alive, and what is whose
+		w.look(words[1])
+	default:
+		w.t.Fatalf("unknown command %q", words)
+	}
+}
+
+func (w *world) tell(err error) {
+	if err != nil {
+		w.say("error: %v", err)
+	}
+}
+
+// home is the storage of a start: that of "B@/copy" is /copy.
+func (w *world) home(name string) *mem.Blobs {
+	_, dir, elsewhere := strings.Cut(name, "@")
+	if !elsewhere {
+		dir = "/weir"
+	}
+	if w.stores[dir] == nil {
+		w.stores[dir] = mem.New()
+	}
+	return w.stores[dir]
+}
+
+// open resolves "/weir/job/chk-1" to a storage and a name in it.
+func (w *world) open(p string) (storage.Blobs, string) {
+	root, rest, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	return w.home("@/" + root), rest
+}
+
+func (w *world) begin(name string, flags []string) bool {
+	o := StartOptions{
+		Job: "job", Blobs: w.home(name), Host: "host-" + name, PID: 1, Now: func() int64 { return 0 },
+		NewLineage: func() string {
+			w.lineages++
+			return fmt.Sprintf("L%d", w.lineages)
+		},
+		OpenPath: func(p string) (storage.Blobs, string, error) {
+			blobs, dir := w.open(p)
+			return blobs, dir, nil
+		},
+		Logger: slog.New(slog.NewTextHandler(warnings{w.out}, &slog.HandlerOptions{
+			Level: slog.LevelWarn,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			},
+		})),
+	}
+	for i := 0; i < len(flags); i++ {
+		switch flags[i] {
+		case "exactly-once":
+			o.ExactlyOnceSinks = true
+		case "-s":
+			i++
+			o.RestorePath = flags[i]
+		case "--rewind":
+			o.Rewind = true
+		case "--fresh":
+			o.Fresh = true
+		}
+	}
+	s, err := newStart(o)
+	if err == nil {
+		err = s.begin(w.ctx)
+	}
+	w.tell(err)
+	w.starts[name] = s
+	return err == nil
+}
+
+func (w *world) end(name string) {
+	a, err := w.starts[name].end(w.ctx)
+	if err != nil {
+		w.tell(err)
+		return
+	}
+	w.attempts[name] = a
+	from := "nothing"
+	if a.Restored != nil {
+		from = fmt.Sprintf("%s (id %d of attempt %d)", a.RestoredDir, a.Restored.ID, a.Restored.Attempt)
+	}
+	w.say("attempt %d of %s from %s, next id %d, owns %v", a.Number, a.Lineage, from, a.NextID, a.owned)
+}
+
+func (w *world) publish(name string, words []string) {
+	a := w.attempts[name]
+	id := w.number(words[0])
+	m := &snapshot.Metadata{Job: "job", Lineage: a.Lineage, Attempt: a.Number, ID: id, Kind: snapshot.Checkpoint}
+	blobs, dir := storage.Blobs(w.home(name)), snapshot.CheckpointDir("job", id)
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "to":
+			blobs, dir = w.open(value)
+		case "deletes":
+			for _, id := range strings.Split(value, ",") {
+				m.Deletes = append(m.Deletes, snapshot.CheckpointDir("job", w.number(id)))
+			}
+		case "rows":
+			op := snapshot.Operator{ID: "rows"}
+			for _, c := range strings.Split(value, ",") {
+				checkpoint, data, _ := strings.Cut(c, ":")
+				op.Committables = append(op.Committables, snapshot.Committable{Checkpoint: w.number(checkpoint), Data: []byte(data)})
+			}
+			m.Operators = append(m.Operators, op)
+		default:
+			m.Kind = snapshot.Kind(word)
+		}
+	}
+	w.tell(snapshot.Store(w.ctx, blobs, dir, m))
+}
+
+func (w *world) record(words []string) {
+	a := w.attempts[words[1]]
+	ref := &Ref{Lineage: a.Lineage, Attempt: a.Number, ID: w.number(words[2]), Path: "job/chk-" + words[2]}
+	outcome := Outcome("")
+	if words[0] == "stopped" {
+		outcome = Outcome(words[3])
+	}
+	if last := words[len(words)-1]; strings.HasPrefix(last, "/") {
+		ref.Path, ref.External = last, true
+	}
+	if ref.ID == 0 {
+		ref = nil
+	}
+	w.tell(a.record(w.ctx, RecordKind(words[0]), ref, outcome))
+}
+
+func (w *world) copy(from, to string) {
+	source, dir := w.open(from)
+	target, newDir := w.open(to)
+	err := source.List(w.ctx, dir, func(name string, _ int64) error {
+		data, err := source.Get(w.ctx, name)
+		if err != nil {
+			return err
+		}
+		return target.PutIfAbsent(w.ctx, path.Join(newDir, strings.TrimPrefix(name, dir)), data)
+	})
+	w.tell(err)
+}
+
+func (w *world) resolve(name string, sinks []string) {
+	committers := map[string]stage.Committer{}
+	for _, s := range sinks {
+		committers[s] = sayingCommitter{w, s}
+	}
+	w.tell(w.attempts[name].ResolveSinks(w.ctx, committers))
+}
+
+func (w *world) look(name string) {
+	s := &start{StartOptions: StartOptions{Job: "job", Blobs: w.home(name)}, ledger: newLedger(w.home(name), "job")}
+	if err := s.ledger.load(w.ctx); err != nil {
+		w.tell(err)
+		return
+	}
+	if err := s.look(w.ctx); err != nil {
+		w.tell(err)
+		return
+	}
+	owned := s.owned()
+	for _, f := range s.view.found {
+		switch {
+		case f.meta == nil:
+			w.say("%s unreadable: %v", f.ref.Path, f.err)
+		case slices.Contains(owned, f.ref.ID):
+			w.say("%s alive, owned", f.ref.Path)
+		case s.view.alive(f.ref):
+			w.say("%s alive", f.ref.Path)
+		default:
+			w.say("%s void", f.ref.Path)
+		}
+	}
+}
+
+func (w *world) number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		w.t.Fatalf("not a number: %q", s)
+	}
+	return n
+}
+
+type sayingCommitter struct {
+	w    *world
+	name string
+}
+
+func (c sayingCommitter) Commit(_ context.Context, data [][]byte) error {
+	c.w.say("%s commits %s", c.name, data)
+	return nil
+}
+
+func (c sayingCommitter) Sweep(_ context.Context, stillNewest func() error) error {
+	err := stillNewest()
+	c.w.say("%s sweeps: %v", c.name, err)
+	return err
+}
+
+func (sayingCommitter) Close() error { return nil }
+
+// warnings indents log lines.
+type warnings struct{ out io.Writer }
+
+func (w warnings) Write(p []byte) (int, error) {
+	_, err := fmt.Fprintf(w.out, "  %s", p)
+	return len(p), err
+}
