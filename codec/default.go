@@ -1,0 +1,147 @@
+package codec
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// For returns the default codec of a type:
+//
+//   - bool, integers, floats, strings, []byte, arrays of bytes, and types
+//     defined by these: the codec of that name, Int64 and so on;
+//   - integer types that implement encoding.TextMarshaler and TextUnmarshaler:
+//     their text, so that a value is stored by name and not by position;
+//   - time.Time: Time;
+//   - other types that implement TextMarshaler and TextUnmarshaler, or else
+//     BinaryMarshaler and BinaryUnmarshaler, by value or pointer: that form;
+//   - structs, and slices, arrays, maps and pointers: Avro with a schema
+//     inferred from the type, or JSON where Avro has no such type, as for maps
+//     with integer keys (see Avro).
+//
+// A type is refused if part of its values would be lost: struct fields that
+// are not exported, interfaces, channels, functions. A field tagged avro:"-" is
+// left out on purpose. Give such types a codec of their own.
+func For[T any]() (Codec[T], error) {
+	t := reflect.TypeFor[T]()
+	if t == reflect.TypeFor[time.Time]() {
+		return any(Time()).(Codec[T]), nil
+	}
+	if c := scalarFor[T](t); c != nil {
+		return c, nil
+	}
+	switch {
+	case isTextual(t):
+		return textual[T]{}, nil
+	case isBinary(t):
+		return binaryForm[T]{}, nil
+	}
+	shape, err := inspect(t)
+	if err != nil {
+		return nil, err
+	}
+	if shape.needsJSON != "" {
+		return JSON[T](), nil
+	}
+	return Avro[T]()
+}
+
+// scalarFor returns the codec of a type that is one value or a string of
+// bytes, nil for others.
+func scalarFor[T any](t reflect.Type) Codec[T] {
+	switch t.Kind() {
+	case reflect.Bool:
+		return boolean[T]{}
+	case reflect.Float32:
+		return word32[T]{"float32"}
+	case reflect.Float64:
+		return word64[T]{"float64"}
+	case reflect.String:
+		return text[T]{}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return blob[T]{}
+		}
+	case reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 && t.Len() > 0 {
+			return array[T]{}
+		}
+	}
+	return integerFor[T](t)
+}
+
+func integerFor[T any](t reflect.Type) Codec[T] {
+	var c Codec[T]
+	switch t.Kind() {
+	case reflect.Int:
+		c = machineInt[T]{}
+	case reflect.Int8:
+		c = word8[T]{"int8"}
+	case reflect.Int16:
+		c = word16[T]{"int16"}
+	case reflect.Int32:
+		c = word32[T]{"int32"}
+	case reflect.Int64:
+		c = word64[T]{"int64"}
+	case reflect.Uint:
+		c = machineUint[T]{}
+	case reflect.Uint8:
+		c = word8[T]{"uint8"}
+	case reflect.Uint16:
+		c = word16[T]{"uint16"}
+	case reflect.Uint32:
+		c = word32[T]{"uint32"}
+	case reflect.Uint64:
+		c = word64[T]{"uint64"}
+	default:
+		return nil
+	}
+	if isTextual(t) {
+		return textual[T]{}
+	}
+	return c
+}
+
+// Resolver is a codec that can read what older versions of it, or of its type,
+// have written.
+type Resolver[T any] interface {
+	Codec[T]
+	// Resolve returns a codec that decodes stored and encodes as before. Its
+	// errors wrap ErrIncompatible.
+	Resolve(stored Format) (Codec[T], error)
+}
+
+// Resolve returns a codec that decodes what is stored in the given format:
+// c itself if that is its format, else what c, being a Resolver, makes of it.
+// Values that the codec returned encodes are in the format of c. The error
+// wraps ErrIncompatible and names both formats.
+func Resolve[T any](c Codec[T], stored Format) (Codec[T], error) {
+	wanted := c.Format()
+	if stored == wanted {
+		return c, nil
+	}
+	r, ok := c.(Resolver[T])
+	if !ok {
+		return nil, incompatible(stored, wanted, nil)
+	}
+	return r.Resolve(stored)
+}
+
+func incompatible(stored, wanted Format, cause error) error {
+	err := fmt.Errorf("%w: stored as %s, wanted as %s", ErrIncompatible, stored.describe(), wanted.describe())
+	if cause != nil {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+func (f Format) describe() string {
+	s := fmt.Sprintf("%s version %d", f.ID, f.Version)
+	if f.Size > 0 {
+		s += fmt.Sprintf(" of %d bytes", f.Size)
+	}
+	if f.Schema != "" {
+		s += " with schema " + f.Schema
+	}
+	return s
+}

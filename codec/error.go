@@ -1,0 +1,31 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+)
+
+// DecodeError says that bytes are not a value in a format.
+type DecodeError struct {
+	// Format is the id of the format.
+	Format string
+	// Offset is the position in the bytes where decoding failed, as far as the
+	// format can tell, else the number of bytes there were.
+	Offset int
+	// Err is the cause.
+	Err error
+}
+
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("decode %s: at byte %d: %v", e.Format, e.Offset, e.Err)
+}
+
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// ErrIncompatible is wrapped by the error of Resolve for a stored format that
+// the codec at hand cannot read.
+var ErrIncompatible = errors.New("incompatible formats")
+
+func wrongSize(format string, got, want int) error {
+	return &DecodeError{Format: format, Offset: min(got, want), Err: fmt.Errorf("%d bytes instead of %d", got, want)}
+}
