@@ -48,6 +48,8 @@ var errSketch = errors.New("accumulator is not a quantile sketch")
 type scale struct {
 	accuracy float64
 	logGamma float64
+	// perLog is 1 / logGamma.
+	perLog float64
 	// mid is what the upper bound of a bin is multiplied by for its value.
 	mid  float64
 	bins int64
@@ -58,8 +60,9 @@ type scale struct {
 func newScale(accuracy float64) scale {
 	gamma := (1 + accuracy) / (1 - accuracy)
 	s := scale{accuracy: accuracy, logGamma: math.Log(gamma), mid: 2 / (1 + gamma)}
+	s.perLog = 1 / s.logGamma
 	s.bins = int64(math.Ceil(orders / s.logGamma))
-	s.top = int64(math.Ceil(math.Log(math.MaxFloat64) / s.logGamma))
+	s.top = int64(math.Ceil(math.Log(math.MaxFloat64) * s.perLog))
 	return s
 }
 
@@ -68,7 +71,7 @@ func (s *scale) bin(magnitude float64) int64 {
 	if math.IsInf(magnitude, 1) {
 		return s.top + 1
 	}
-	return int64(math.Ceil(math.Log(magnitude) / s.logGamma))
+	return int64(math.Ceil(math.Log(magnitude) * s.perLog))
 }
 
 // value is the magnitude that stands for a bin.
@@ -352,10 +355,19 @@ func (s *scale) mergeStore(b, o []byte, store int) []byte {
 	b = s.cover(b, store, from, from+int64(n)-1)
 	shift := from - firstOf(b, store)
 	width, at := int(o[offWidth]), binStart(o, store)
+	into, base := int(b[offWidth]), binStart(b, store)
 	for i := range n {
-		if c := binCount(o, at+i*width, width); c > 0 {
-			b = addAt(b, store, int(max(int64(i)+shift, 0)), c)
+		c := binCount(o, at+i*width, width)
+		if c == 0 {
+			continue
 		}
+		to := int(max(int64(i)+shift, 0))
+		if sum := binCount(b, base+to*into, into) + c; into < 8 && sum < 1<<(8*into) && c < 1<<(8*into) {
+			setBinCount(b, base+to*into, into, sum)
+			continue
+		}
+		b = addAt(b, store, to, c)
+		into, base = int(b[offWidth]), binStart(b, store)
 	}
 	return b
 }
