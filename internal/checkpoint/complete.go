@@ -81,6 +81,9 @@ func (c *Core) again(p *pending) {
 func (c *Core) published(p *pending, committables int) {
 	c.remove(p)
 	c.pauseUntil = c.now + c.opt.MinPause
+	if !p.plainSavepoint() {
+		c.subsume(p.id)
+	}
 	switch s := c.stop; {
 	case s != nil && s.snapshot == p:
 		s.phase = stopRecording
@@ -100,7 +103,6 @@ func (c *Core) published(p *pending, committables int) {
 // complete makes a published checkpoint count.
 func (c *Core) complete(p *pending) {
 	c.failures = 0
-	c.subsume(p.id)
 	gone := func(id int64) bool { return slices.Contains(p.deletes, id) }
 	c.completed = slices.DeleteFunc(c.completed, gone)
 	c.orphans = slices.DeleteFunc(c.orphans, gone)
