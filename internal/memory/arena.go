@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"unsafe"
 )
@@ -15,6 +17,8 @@ const (
 	chunkUnits = 1 << chunkShift
 	chunkShift = 12
 	chunkBytes = chunkUnits * unit
+	// maxChunks is as many as a handle can tell apart.
+	maxChunks = 1 << (32 - chunkShift)
 	// maxSmall is the largest block, in units, that shares a chunk.
 	maxSmall = chunkUnits / 2
 	// headerBytes is the size of the header before the bytes of a block.
@@ -111,7 +115,10 @@ func (a *Arena) pop(class int) Handle {
 // allocLarge allocates a block of whole chunks.
 func (a *Arena) allocLarge(want uint64) Handle {
 	chunks := (want + chunkUnits - 1) / chunkUnits
-	class, units := sizeClass(uint32(min(chunks*chunkUnits, 1<<31)))
+	if chunks > maxChunks/2 {
+		panic(fmt.Errorf("memory: a block of %d bytes is larger than the 32 GiB an arena can hold in one", want*unit))
+	}
+	class, units := sizeClass(uint32(chunks * chunkUnits))
 	if h := a.pop(class); h != 0 {
 		return h
 	}
@@ -148,8 +155,8 @@ func (a *Arena) refill(units uint32) {
 
 // extend appends n adjacent chunks and returns the handle of their first unit.
 func (a *Arena) extend(n int) Handle {
-	if len(a.chunks)+n > 1<<(32-chunkShift) {
-		panic("memory: an arena is full at 64 GiB; raise the parallelism")
+	if len(a.chunks)+n > maxChunks {
+		panic(errors.New("memory: an arena is full at 64 GiB; raise the parallelism"))
 	}
 	b, _, err := a.pool.alloc(n * chunkBytes)
 	if err != nil {

@@ -168,6 +168,15 @@ func (c *collector) Section(st snapshot.State, count int, data []byte) error {
 	return nil
 }
 
+// discard counts what it gets.
+type discard struct{ bytes, count int }
+
+func (d *discard) Section(_ snapshot.State, count int, data []byte) error {
+	d.bytes += len(data)
+	d.count += count
+	return nil
+}
+
 // encodeAll encodes every group of f.
 func encodeAll(f *Frozen) ([]section, error) {
 	c := &collector{}

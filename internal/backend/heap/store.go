@@ -176,7 +176,8 @@ func (c *core) adopt(fields []*entry.Field) error {
 // Seek makes the entry of the batch's key i the current one.
 func (s *Store[K]) Seek(i int) { s.cur.P = s.ptrs[i] }
 
-// Key returns the key of the current entry; the caller may keep it.
+// Key returns the key of the current entry, which there must be; the caller may
+// keep it.
 func (s *Store[K]) Key() K {
 	k, err := s.encoding.Decode(s.encodedKey(s.cur.P, s.arena.View()))
 	if err != nil {

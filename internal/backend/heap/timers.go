@@ -226,10 +226,11 @@ func (c *core) lookup(d *domain, r ref, pos uint32) unsafe.Pointer {
 		if bits&entry.Used == 0 {
 			return nil
 		}
-		if d.noted(p, r.at) && (bits&entry.Displaced != 0) == displaced {
-			if !displaced && *entry.Hash(p) == r.hash || displaced && c.secondary(p) == r.hash {
-				return p
-			}
+		if !displaced && *entry.Hash(p) == r.hash && bits&entry.Displaced == 0 && d.noted(p, r.at) {
+			return p
+		}
+		if displaced && bits&entry.Displaced != 0 && d.noted(p, r.at) && c.secondary(p) == r.hash {
+			return p
 		}
 		pos = (pos + 1) & t.mask
 	}
