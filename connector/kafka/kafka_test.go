@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // if there is one.
 func protocols(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Run("V2", func(t *testing.T) { test(t, newCluster(t)) })
-	t.Run("V1", func(t *testing.T) { test(t, newCluster(t, kfake.MaxVersions(kversion.V3_8_0()))) })
+	t.Run("V1", func(t *testing.T) { test(t, newV1(t)) })
 	t.Run("real", func(t *testing.T) { test(t, realCluster(t)) })
 }
 
@@ -210,3 +210,7 @@ func (text) Decode(src []byte) (string, error) {
 }
 
 func (text) Format() codec.Format { return codec.Format{ID: "text", Version: 1} }
+
+func v1() kfake.Opt { return kfake.MaxVersions(kversion.V3_8_0()) }
+
+func newV1(t *testing.T) *cluster { return newCluster(t, v1()) }

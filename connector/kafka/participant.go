@@ -29,10 +29,9 @@ type participant[T any] struct {
 
 // live is a transaction being written.
 type live struct {
-	client   *kgo.Client
+	client   *kgo.Client // nil before the first record
 	opened   time.Time
 	produced produced
-	count    int
 	topics   map[string]struct{}
 	last     string // of topics
 }
@@ -117,24 +116,31 @@ func (p *participant[T]) checkTimeout(cl *kgo.Client) error {
 	return nil
 }
 
+// Begin sends nothing: a client that begins a transaction initialises its id,
+// and elements may come to no record.
 func (p *participant[T]) Begin(_ context.Context, name twophase.Name) (Transaction, error) {
 	id := transactionalID(p.config.prefix, name)
+	p.live = &live{opened: time.Now(), topics: map[string]struct{}{}}
+	return Transaction{ID: id, Opened: p.live.opened, Timeout: p.config.timeout}, nil
+}
+
+// open makes the client of a transaction.
+func (p *participant[T]) open(id string) error {
 	cl, err := p.config.openWith(producerOptions(), []kgo.Opt{
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(p.config.timeout),
 	})
 	if err != nil {
-		return Transaction{}, err
+		return err
 	}
+	p.live.client, p.live.opened = cl, time.Now()
 	if err := cl.BeginTransaction(); err != nil {
-		cl.Close()
-		return Transaction{}, fmt.Errorf("kafka sink: begin transaction %s: %w", id, err)
+		return fmt.Errorf("kafka sink: begin transaction %s: %w", id, p.explain(err))
 	}
-	p.live = &live{client: cl, opened: time.Now(), topics: map[string]struct{}{}}
-	return Transaction{ID: id, Opened: p.live.opened, Timeout: p.config.timeout}, nil
+	return nil
 }
 
-func (p *participant[T]) Write(_ Transaction, vals []T, times []int64) error {
+func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 	l := p.live
 	if err := p.explain(l.produced.failure()); err != nil {
 		return err
@@ -146,12 +152,19 @@ func (p *participant[T]) Write(_ Transaction, vals []T, times []int64) error {
 	if skipped > 0 {
 		p.ctx.Count("recordsSkipped", int64(skipped))
 	}
+	if len(records) == 0 {
+		return nil
+	}
+	if l.client == nil {
+		if err := p.open(txn.ID); err != nil {
+			return err
+		}
+	}
 	for i := range records {
 		if t := records[i].Topic; t != l.last {
 			l.topics[t], l.last = struct{}{}, t
 		}
 	}
-	l.count += len(records)
 	produce(p.ctx.Context(), l.client, records, l.produced.done)
 	return nil
 }
@@ -165,6 +178,9 @@ func (p *participant[T]) explain(err error) error {
 }
 
 func (p *participant[T]) Flush(ctx context.Context, _ Transaction) error {
+	if p.live.client == nil {
+		return nil
+	}
 	return p.explain(flush(ctx, p.live.client, &p.live.produced))
 }
 
@@ -172,7 +188,7 @@ func (p *participant[T]) Flush(ctx context.Context, _ Transaction) error {
 // arrived is all that a commit from anywhere needs.
 func (p *participant[T]) PreCommit(ctx context.Context, txn Transaction) (Transaction, bool, error) {
 	l := p.live
-	if l.count == 0 {
+	if l.client == nil {
 		p.release()
 		return Transaction{}, false, nil
 	}
@@ -190,7 +206,7 @@ func (p *participant[T]) PreCommit(ctx context.Context, txn Transaction) (Transa
 	if txn.EndTxn, err = p.ender.version(ctx); err != nil {
 		return Transaction{}, false, fmt.Errorf("kafka sink: pre-commit: %w", err)
 	}
-	txn.ProducerID, txn.Epoch = id, epoch
+	txn.ProducerID, txn.Epoch, txn.Opened = id, epoch, l.opened
 	txn.Topics = slices.Sorted(maps.Keys(l.topics))
 	p.release()
 	return txn, true, nil
@@ -213,7 +229,9 @@ func (p *participant[T]) Abort(ctx context.Context, txn Transaction) error {
 }
 
 func (p *participant[T]) release() {
-	p.live.client.Close()
+	if p.live.client != nil {
+		p.live.client.Close()
+	}
 	p.live = nil
 }
 

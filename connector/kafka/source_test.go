@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/connectortest"
 )
@@ -610,7 +611,7 @@ func TestFailingGroupCommitIsAWarning(t *testing.T) {
 	c := newCluster(t)
 	topic := c.topic(1)
 	c.put(topic, 0, "a")
-	refuse(c.fake, 8) // OffsetCommit
+	fault(c.fake, kmsg.OffsetCommit, -1, refuseCommits)
 	r := c.start(Source(topic, text{}, Group("g"), c.brokers()), 1, nil)
 	c.count(r, 1)
 	c.snapshot(r, 1)
