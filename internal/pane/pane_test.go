@@ -139,7 +139,7 @@ func model[Acc any](t *testing.T, sub subject[Acc]) {
 	}
 	for _, sh := range shapes {
 		w := window.Sliding(time.Duration(sh.size)*ms, time.Duration(sh.slide)*ms)
-		for seed := range uint64(8) {
+		for seed := range uint64(4) {
 			m := &modelRun[Acc]{
 				t: t, sub: sub, w: w, lateness: sh.lateness, disorder: sh.disorder,
 				r: rand.New(rand.NewPCG(seed, 7)), want: map[int64][]int64{}, watermark: -1000,
