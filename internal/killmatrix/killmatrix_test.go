@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	kills   = flag.Int("kills", 5, "how often the job is killed")
+	kills   = flag.Int("kills", 6, "how often the job is killed midway; towards its end, a quarter of that on top")
 	seed    = flag.Uint64("seed", 1, "seed of the input and of the moments of the kills")
 	records = flag.Int("records", 60_000, "records of the input")
 )
@@ -45,9 +45,9 @@ func (v *victim) start(t *testing.T, parallelism int, rate float64) *exec.Cmd {
 	return cmd
 }
 
-// live lets a process run for a time and kills it. It must not have ended
-// before.
-func (v *victim) live(t *testing.T, parallelism int, rate float64, life time.Duration) {
+// live lets a process run for a time and kills it. It returns false if the job
+// had finished before.
+func (v *victim) live(t *testing.T, parallelism int, rate float64, life time.Duration) bool {
 	t.Helper()
 	cmd := v.start(t, parallelism, rate)
 	ended := make(chan error, 1)
@@ -57,9 +57,12 @@ func (v *victim) live(t *testing.T, parallelism int, rate float64, life time.Dur
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatal(err)
 		}
-		<-ended
+		return <-ended != nil
 	case err := <-ended:
-		t.Fatalf("the job ended before it was killed: %v\n%s", err, v.tail(t))
+		if err != nil {
+			t.Fatalf("the job failed: %v\n%s", err, v.tail(t))
+		}
+		return false
 	}
 }
 
@@ -96,16 +99,39 @@ func TestKilledJobLosesDuplicatesAndChangesNothing(t *testing.T) {
 		args: []string{"job", "run", "--checkpoint-dir", filepath.Join(dir, "checkpoints"),
 			"--servers", address, "--in", inTopic, "--numbered", numberedTopic, "--totals", totalsTopic},
 	}
-	// However the kills fall, not all of the input is read by then.
-	rate := 0.8 * float64(*records) / (float64(*kills) * longest.Seconds())
-	for n := range *kills {
-		v.live(t, 1+n%3, rate, time.Duration(random.Int64N(int64(longest))))
-	}
+	v.killMidway(t, random, *kills)
+	more := v.killTowardsTheEnd(t, random, *kills/4)
 	v.finish(t, 1+*kills%3)
 	compare(t, address, readings)
 	// A job that has finished has nothing more to do.
 	v.finish(t, 1)
 	compare(t, address, readings)
+	t.Logf("seed %d: %d kills midway, %d towards the end", *seed, *kills, more)
+}
+
+// killMidway kills the job n times while it reads its input.
+func (v *victim) killMidway(t *testing.T, random *rand.Rand, n int) {
+	t.Helper()
+	// However the kills fall, not all of the input is read by then.
+	rate := 0.9 * float64(*records) / (float64(n) * longest.Seconds())
+	for i := range n {
+		if !v.live(t, 1+i%3, rate, time.Duration(random.Int64N(int64(longest)))) {
+			t.Fatalf("the job finished before kill %d", i+1)
+		}
+	}
+}
+
+// killTowardsTheEnd kills the job up to n times, each time before it has
+// finished, while it reads the rest as fast as it can, takes its final snapshot
+// and commits it.
+func (v *victim) killTowardsTheEnd(t *testing.T, random *rand.Rand, n int) (killed int) {
+	t.Helper()
+	for i := range n {
+		if v.live(t, 1+i%3, 0, time.Duration(random.Int64N(int64(longest/3)))) {
+			killed++
+		}
+	}
+	return killed
 }
 
 func compare(t *testing.T, address string, readings []reading) {
