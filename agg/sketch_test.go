@@ -124,6 +124,9 @@ func TestDistinctCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if i > 2000 && i%97 != 0 {
+			continue
+		}
 		n, ok := d.Result(acc)
 		if i < 256 && (n != i+1 || !ok) {
 			t.Fatalf("%d different values: %d", i+1, n)
