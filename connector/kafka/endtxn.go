@@ -25,7 +25,6 @@ const (
 	// attemptTimeout bounds one request; the same is sent again.
 	attemptTimeout = 15 * time.Second
 	minPause       = 20 * time.Millisecond
-	maxPause       = time.Second
 )
 
 // ender ends transactions by their saved identity, from clients that have no
@@ -112,7 +111,7 @@ func (e *ender) end(ctx context.Context, t Transaction, commit bool) error {
 // answered like the first.
 func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Duration, err error)) error {
 	warned := false
-	for wait := minPause; ; wait = min(2*wait, maxPause) {
+	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
 		err := e.end(ctx, t, true)
 		switch {
 		case err == nil:
@@ -234,7 +233,7 @@ func (e *ender) describe(ctx context.Context, id string) (kadm.DescribedTransact
 		return kadm.DescribedTransaction{}, err
 	}
 	adm := kadm.NewClient(cl)
-	for wait := minPause; ; wait = min(2*wait, maxPause) {
+	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
 		described, err := adm.DescribeTransactions(ctx, id)
 		var d kadm.DescribedTransaction
 		if err == nil {
@@ -253,7 +252,7 @@ func (e *ender) describe(ctx context.Context, id string) (kadm.DescribedTransact
 
 // abort aborts exactly this transaction, if it is still open.
 func (e *ender) abort(ctx context.Context, t Transaction) error {
-	for wait := minPause; ; wait = min(2*wait, maxPause) {
+	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
 		err := e.end(ctx, t, false)
 		switch {
 		case err == nil:

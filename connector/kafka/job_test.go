@@ -48,7 +48,7 @@ func newJob(c *cluster, opts ...SinkOption) *job {
 	j := &job{
 		cluster: c, topic: c.topic(1),
 		lineage: fmt.Sprintf("lin%d-%d", time.Now().UnixNano(), topics.Add(1)),
-		opts:    append([]SinkOption{ExactlyOnce("weir.test"), c.brokers()}, opts...),
+		opts:    append([]SinkOption{ExactlyOnce("weir.test"), c.brokers(), quick}, opts...),
 	}
 	c.Cleanup(j.crash)
 	return j
@@ -326,3 +326,6 @@ func within(t *testing.T, d time.Duration) context.Context {
 func twophaseName(j *job, slot int) twophase.Name {
 	return twophase.Name{Lineage: j.lineage, Attempt: j.attempt, Operator: "out", Slot: slot}
 }
+
+// quick does not wait long between tries.
+var quick = ClientOption{func(c *client) { c.maxPause = minPause }}

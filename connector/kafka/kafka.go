@@ -65,10 +65,11 @@ type client struct {
 	servers      []string
 	opts         []kgo.Opt
 	startTimeout time.Duration
+	maxPause     time.Duration // between two tries to end a transaction
 }
 
 func newClientConfig() client {
-	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second}
+	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second}
 }
 
 // open makes a client of the user's options and opts, which win. It does not

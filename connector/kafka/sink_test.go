@@ -319,7 +319,7 @@ func TestCommitIsRepeatedUntilItIsAnswered(t *testing.T) {
 	}{
 		"never arrives":           {3, lost},
 		"concurrent transactions": {20, endTxn(kerr.ConcurrentTransactions)},
-		"coordinator loading":     {5, endTxn(kerr.CoordinatorLoadInProgress)},
+		"coordinator loading":     {2, endTxn(kerr.CoordinatorLoadInProgress)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)

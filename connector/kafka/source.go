@@ -213,7 +213,7 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 	if s.config.err != nil {
 		return nil, s.config.err
 	}
-	cl, err := s.config.client.open(s.config.consumerOptions()...)
+	cl, err := s.config.client.openWith(consumerDefaults(), s.config.consumerOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +223,15 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 // reads says whether a topic belongs to the source as it is configured.
 func (c *sourceConfig) reads(topic string) bool {
 	return slices.Contains(c.topics, topic) || c.pattern != nil && c.pattern.MatchString(topic)
+}
+
+// consumerDefaults keep a partition that was just assigned from waiting for
+// metadata, or for a fetch that waits for the others.
+func consumerDefaults() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.FetchMaxWait(500 * time.Millisecond),
+	}
 }
 
 func (c *sourceConfig) consumerOptions() []kgo.Opt {

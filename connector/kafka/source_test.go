@@ -574,7 +574,7 @@ func TestTopicDeletedOrRecreated(t *testing.T) {
 	protocols(t, func(t *testing.T, c *cluster) {
 		topic := c.topic(1)
 		c.put(topic, 0, "a", "b")
-		src := Source(topic, text{}, c.brokers(), StartTimeout(2*time.Second), DiscoverEvery(100*time.Millisecond))
+		src := Source(topic, text{}, c.brokers(), StartTimeout(500*time.Millisecond), DiscoverEvery(100*time.Millisecond))
 		r := c.start(src, 1, nil)
 		c.count(r, 2)
 		snap := c.snapshot(r, 1)
