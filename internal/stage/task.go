@@ -2,12 +2,14 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/watermark"
 )
 
@@ -95,9 +97,13 @@ func NewTask(c TaskConfig) *Task {
 // PostTrigger injects a barrier into a source's task.
 func (t *Task) PostTrigger(b *Barrier) { t.mail.post(letter{trigger: b}) }
 
-// PostComplete, PostAborted and PostCommitted deliver notices.
-func (t *Task) PostComplete(id int64)  { t.mail.post(letter{complete: id}) }
-func (t *Task) PostAborted(id int64)   { t.mail.post(letter{aborted: id}) }
+// PostComplete tells the operators that a checkpoint is complete.
+func (t *Task) PostComplete(id int64) { t.mail.post(letter{complete: id}) }
+
+// PostAborted tells them that it will not be.
+func (t *Task) PostAborted(id int64) { t.mail.post(letter{aborted: id}) }
+
+// PostCommitted passes on Operator.Committed.
 func (t *Task) PostCommitted(id int64) { t.mail.post(letter{committed: id}) }
 
 // PostEvent delivers a message of the enumerator to a source's task.
@@ -108,7 +114,7 @@ func (t *Task) PostEvent(e SourceEvent) { t.mail.post(letter{event: &e}) }
 func (t *Task) Run(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("task %s/%d: panic: %v\n%s", t.ID.Stage, t.ID.Subtask, p, debug.Stack())
+			err = t.panicked(p)
 		}
 		for _, op := range t.Operators {
 			if cerr := closeOperator(op); cerr != nil && err == nil {
@@ -122,6 +128,15 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		}
 	}
 	return t.loop(ctx)
+}
+
+// panicked makes an error of a panic. State memory that is used up ends in
+// one, for the record in hand cannot be completed; its stack tells nothing.
+func (t *Task) panicked(p any) error {
+	if err, ok := p.(error); ok && errors.Is(err, memory.ErrBudget) {
+		return fmt.Errorf("stage %s, subtask %d: %w", t.ID.Stage, t.ID.Subtask, err)
+	}
+	return fmt.Errorf("stage %s, subtask %d: panic: %v\n%s", t.ID.Stage, t.ID.Subtask, p, debug.Stack())
 }
 
 func closeOperator(op Operator) (err error) {

@@ -40,7 +40,6 @@ type attempt struct {
 	coordinator *coord.Coordinator
 	wiring      *wiring
 	enumerators map[string]*enumerator
-	ran         bool
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -201,7 +200,6 @@ func (a *attempt) makeCoordinator() (err error) {
 // work runs the tasks, the enumerators and the coordinator until the first of
 // them ends.
 func (a *attempt) work() error {
-	a.ran = true
 	for _, t := range a.wiring.tasks {
 		a.spawn(func(ctx context.Context) error { return t.Run(ctx) })
 	}

@@ -149,7 +149,7 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		if err == nil || ctx.Err() != nil || coord.Fatal(err) {
 			return err
 		}
-		if a.start != nil && a.start.Restored != nil || a.ran {
+		if a.start != nil {
 			// What was asked for is used up by the ledger's restored record.
 			opts.RestorePath, opts.Rewind, opts.Fresh = "", false, false
 		}

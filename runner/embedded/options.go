@@ -63,8 +63,8 @@ type Event struct {
 	// Checkpoint is the id of the checkpoint that the event is about, 0 if
 	// none.
 	Checkpoint int64
-	// Duration and Bytes of a completed checkpoint; Encoding is the time spent
-	// in encoding and writing it, summed over subtasks, BarrierMax the longest
+	// Duration and Bytes of a completed checkpoint; Encoding is the CPU time
+	// spent in encoding and writing it, summed over subtasks, BarrierMax the longest
 	// time a subtask spent on its barrier.
 	Duration, Encoding, BarrierMax time.Duration
 	Bytes                          int64

@@ -23,12 +23,14 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 		}
 	}
 	a.writers.Go(func() {
-		ack, err := a.write(t, b, parts)
+		var ack coord.Ack
+		var err error
+		cpu := cpuTime(func() { ack, err = a.write(t, b, parts) })
 		if err != nil {
 			a.coordinator.Decline(t, b.ID, err)
 			return
 		}
-		ack.BarrierNanos = int64(took)
+		ack.BarrierNanos, ack.AsyncNanos = int64(took), int64(cpu)
 		a.coordinator.Ack(ack)
 	})
 }
@@ -36,7 +38,6 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 // write writes the keyed state of a task into one file and returns the
 // acknowledgement.
 func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
-	begin := time.Now()
 	ack := coord.Ack{Task: t, ID: b.ID}
 	file := ""
 	defer func() {
@@ -59,7 +60,6 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 	for _, p := range parts {
 		ack.Operators = append(ack.Operators, a.operator(t, b, p, file))
 	}
-	ack.AsyncNanos = int64(time.Since(begin))
 	return ack, nil
 }
 

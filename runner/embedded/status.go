@@ -35,7 +35,7 @@ type CheckpointStatus struct {
 	ID       int64         `json:"id"`
 	Duration time.Duration `json:"duration"`
 	Bytes    int64         `json:"bytes"`
-	// Encoding is the time spent in encoding and writing, summed over subtasks;
+	// Encoding is the CPU time of encoding and writing, summed over subtasks;
 	// BarrierMax the longest time one subtask spent on its barrier.
 	Encoding   time.Duration `json:"encoding"`
 	BarrierMax time.Duration `json:"barrier_max"`

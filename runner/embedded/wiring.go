@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/graph"
-	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -18,7 +17,6 @@ type wiring struct {
 	sources map[string][]*stage.Task
 	loads   map[stage.TaskID]*stage.Load
 	metrics map[string][]*stage.Metrics // by operator, by subtask
-	pools   []*memory.Pool
 }
 
 // wirer builds a wiring.
