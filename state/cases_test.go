@@ -16,7 +16,8 @@ const ms = time.Millisecond
 func TestS01NilElement(t *testing.T) {
 	s, l := newStore(t, 1, func(r *Registry) List[*nested] { return ListIn[*nested](r, "l") })
 	s.seek(0)
-	a, b, c := &nested{Name: "1"}, &nested{Name: "2"}, &nested{Name: "3"}
+	none := []string{}
+	a, b, c := &nested{Name: "1", Tags: none}, &nested{Name: "2", Tags: none}, &nested{Name: "3"}
 	ok(t, l.AddAll(a, b))
 	for what, err := range map[string]error{
 		"Add":    l.Add(nil),
@@ -48,13 +49,14 @@ func TestNilValuesLeaveStateAsItWas(t *testing.T) {
 		t.Errorf("Put(nil): %v, want ErrNil", err)
 	}
 	equals(t, "presence", s.present(0), uint32(0))
-	ok(t, h.m.Put("a", &nested{Name: "x"}))
+	x := &nested{Name: "x", Tags: []string{}}
+	ok(t, h.m.Put("a", x))
 	if err := h.m.Put("a", nil); !errors.Is(err, ErrNil) {
 		t.Errorf("Put(nil) over a value: %v, want ErrNil", err)
 	}
 	v, _, err := h.m.Get("a")
 	ok(t, err)
-	equals(t, "value", v, &nested{Name: "x"})
+	equals(t, "value", v, x)
 }
 
 func TestS04RemoveWhileIterating(t *testing.T) {
@@ -166,6 +168,49 @@ func TestS07SnapshotLeavesStateAlone(t *testing.T) {
 			equals(t, "restored", maps.Collect(names.All()), map[string]bool{"a": true, "b": true})
 		}
 	}
+}
+
+// oldKind and newKind are one enumeration, before and after a constant was
+// put in front.
+type (
+	oldKind int
+	newKind int
+)
+
+func (k oldKind) MarshalText() ([]byte, error) { return []byte([]string{"PROVINCE", "AGE"}[k]), nil }
+func (k *oldKind) UnmarshalText(b []byte) error {
+	*k = oldKind(slices.Index([]string{"PROVINCE", "AGE"}, string(b)))
+	return nil
+}
+func (k newKind) MarshalText() ([]byte, error) {
+	return []byte([]string{"COUNTRY", "PROVINCE", "AGE"}[k]), nil
+}
+func (k *newKind) UnmarshalText(b []byte) error {
+	*k = newKind(slices.Index([]string{"COUNTRY", "PROVINCE", "AGE"}, string(b)))
+	return nil
+}
+
+func TestS12EnumerationStoredByName(t *testing.T) {
+	const province, age, newProvince, newAge = oldKind(0), oldKind(1), newKind(1), newKind(2)
+	s, m := newStore(t, 1, func(r *Registry) Map[oldKind, int] { return MapIn[oldKind, int](r, "m") })
+	s.seek(0)
+	ok(t, m.PutAll(map[oldKind]int{province: 1, age: 2}))
+	saved := s.snapshot(t)
+	later, n := newStore(t, 1, func(r *Registry) Map[newKind, int] { return MapIn[newKind, int](r, "m") })
+	later.load(t, saved)
+	later.seek(0)
+	equals(t, "map", maps.Collect(n.All()), map[newKind]int{newProvince: 1, newAge: 2})
+
+	s, last := newStore(t, 1, func(r *Registry) Value[oldKind] { return ValueIn[oldKind](r, "v") })
+	s.seek(0)
+	ok(t, last.Set(age))
+	saved = s.snapshot(t)
+	later, next := newStore(t, 1, func(r *Registry) Value[newKind] { return ValueIn[newKind](r, "v") })
+	later.load(t, saved)
+	later.seek(0)
+	got, err := next.Get()
+	ok(t, err)
+	equals(t, "value", got, newAge)
 }
 
 func TestS13TTLBoundary(t *testing.T) {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
@@ -42,6 +43,8 @@ type form[T any] struct {
 	slot, mem uintptr
 	prog      *program
 	codec     codec.Codec[T]
+	// nilable values are pointers or interfaces.
+	nilable bool
 	// format is the encoding in snapshots.
 	format codec.Format
 	// scratch is where values are encoded, on the owner's goroutine only.
@@ -51,10 +54,11 @@ type form[T any] struct {
 // newForm settles the form of T; c overrides the default unless it is nil.
 func newForm[T any](c codec.Codec[T]) (form[T], error) {
 	t := reflect.TypeFor[T]()
+	nilable := nilable(t)
 	if c != nil {
-		return form[T]{class: coded, slot: textSize, codec: c, format: c.Format()}, nil
+		return form[T]{class: coded, slot: textSize, codec: c, nilable: nilable, format: c.Format()}, nil
 	}
-	if p, ok := compile(t); ok {
+	if p, ok := compile(t); ok && !named(t) {
 		f := form[T]{class: inline, prog: p, mem: max(t.Size(), 1), format: p.format(t)}
 		f.slot = align8(f.mem)
 		if t.Size() > maxInline {
@@ -74,7 +78,16 @@ func newForm[T any](c codec.Codec[T]) (form[T], error) {
 	if err != nil {
 		return form[T]{}, fmt.Errorf("values of type %v cannot be encoded: %w", t, err)
 	}
-	return form[T]{class: coded, slot: textSize, codec: c, format: c.Format()}, nil
+	return form[T]{class: coded, slot: textSize, codec: c, nilable: nilable, format: c.Format()}, nil
+}
+
+// named tells that values of an integer type have names, which are what is to
+// be stored: numbers change when a constant is put in front of others.
+func named(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr &&
+		p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) &&
+		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (p *program) format(t reflect.Type) codec.Format {
@@ -120,7 +133,7 @@ func (f *form[T]) bytes(v *T) ([]byte, error) {
 	case byt:
 		return *(*[]byte)(unsafe.Pointer(v)), nil
 	}
-	if isNil(v) {
+	if f.nilable && isNil(v) {
 		return nil, ErrNil
 	}
 	b, err := f.codec.Append(f.scratch[:0], *v)
@@ -139,14 +152,12 @@ func (f *form[T]) bytes(v *T) ([]byte, error) {
 // maxScratch is the largest buffer kept for the next encoding, in bytes.
 const maxScratch = 1 << 20
 
-// isNil tells whether v is a nil pointer or interface.
-func isNil[T any](v *T) bool {
-	switch reflect.TypeFor[T]().Kind() {
-	case reflect.Pointer, reflect.Interface:
-		return *(*unsafe.Pointer)(unsafe.Pointer(v)) == nil
-	}
-	return false
+func nilable(t reflect.Type) bool {
+	return t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface
 }
+
+// isNil tells whether a value of a nilable type is nil.
+func isNil[T any](v *T) bool { return *(*unsafe.Pointer)(unsafe.Pointer(v)) == nil }
 
 // decode is the inverse of bytes; the value does not alias b.
 func (f *form[T]) decode(b []byte) (T, error) {

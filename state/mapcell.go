@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -19,19 +20,22 @@ func timeAt(p unsafe.Pointer) *int64 { return (*int64)(p) }
 
 func (c *mapCell[K, V]) slot(p unsafe.Pointer) *slot { return (*slot)(c.f.At(p)) }
 
-// find returns the position of k in the map of an entry, -1 if it is not there.
-func (c *mapCell[K, V]) find(p unsafe.Pointer, k K) (int, error) {
+// find returns the position and the entry of k in the map of a state entry, or
+// -1 if it is not there.
+func (c *mapCell[K, V]) find(p unsafe.Pointer, k K) (i int, e unsafe.Pointer, err error) {
 	if !c.f.Has(p) {
-		return -1, nil
+		return -1, nil, nil
 	}
 	if c.key.native {
-		return c.table.findWord(c.slot(p), c.cur.Arena, *(*uint64)(unsafe.Pointer(&k))), nil
+		i, e = c.table.findWord(c.slot(p), c.cur.Arena, *(*uint64)(unsafe.Pointer(&k)))
+		return i, e, nil
 	}
 	key, err := c.key.key(&c.table, k)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
-	return c.table.find(c.slot(p), c.cur.Arena, key), nil
+	i, e = c.table.find(c.slot(p), c.cur.Arena, key)
+	return i, e, nil
 }
 
 func (c *mapCell[K, V]) get(k K) (v V, ok bool, err error) {
@@ -39,11 +43,10 @@ func (c *mapCell[K, V]) get(k K) (v V, ok bool, err error) {
 	if p == nil {
 		return v, false, ErrNoKey
 	}
-	i, err := c.find(p, k)
+	i, e, err := c.find(p, k)
 	if i < 0 {
 		return v, false, err
 	}
-	e := c.table.at(c.slot(p), c.cur.Arena, i)
 	if c.table.timed {
 		return c.getTimed(c.slot(p), i, e)
 	}
@@ -84,11 +87,11 @@ func (c *mapCell[K, V]) contains(k K) (bool, error) {
 	if p == nil {
 		return false, ErrNoKey
 	}
-	i, err := c.find(p, k)
+	i, e, err := c.find(p, k)
 	if i < 0 || !c.table.timed {
 		return i >= 0, err
 	}
-	at := *timeAt(c.table.at(c.slot(p), c.cur.Arena, i))
+	at := *timeAt(e)
 	ok := c.ttl.visible(at, c.cur.Now)
 	c.read(c.slot(p), i, at)
 	return ok, nil
@@ -99,7 +102,7 @@ func (c *mapCell[K, V]) put(k K, v V) error {
 	if p == nil {
 		return ErrNoKey
 	}
-	i, err := c.find(p, k)
+	i, e, err := c.find(p, k)
 	if err != nil {
 		return err
 	}
@@ -107,8 +110,10 @@ func (c *mapCell[K, V]) put(k K, v V) error {
 		return c.insert(p, k, v)
 	}
 	s, a := c.slot(p), c.cur.Arena
-	c.table.own(s, a)
-	e := c.table.at(s, a, i)
+	if !a.Writable(s.entries) {
+		c.table.own(s, a)
+		e = c.table.at(s, a, i)
+	}
 	if c.form.class == inline {
 		*(*V)(unsafe.Add(e, c.table.val)) = v
 	} else if err := c.form.put(unsafe.Add(e, c.table.val), a, true, v); err != nil {
@@ -154,7 +159,7 @@ func (c *mapCell[K, V]) remove(k K) error {
 	if p == nil {
 		return ErrNoKey
 	}
-	i, err := c.find(p, k)
+	i, _, err := c.find(p, k)
 	if i >= 0 {
 		c.removeAt(c.slot(p), i)
 	}
@@ -260,11 +265,14 @@ func (c *mapCell[K, V]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
 	}
 }
 
-// touch loads a word of each line of a small map, and the head of the index
-// of a larger one: where the entry lies depends on a key not known here.
+// touch loads a word of each line of a small map. Of a larger one it would be
+// too many, and which of them is needed depends on a key not known here.
 func (c *mapCell[K, V]) touch(p unsafe.Pointer, a *memory.Arena) byte {
 	const line, most = 64, 512
 	s := c.slot(p)
+	if s.index != 0 {
+		return 0
+	}
 	used := small + int(s.count)*int(c.table.stride)
 	b := a.Bytes(s.entries, min(used, most))
 	var sum byte
@@ -318,6 +326,8 @@ func (c *mapCell[K, V]) load(src []byte, timed bool, p unsafe.Pointer, a *memory
 	return err
 }
 
+var errTwice = errors.New("a key is there twice")
+
 // loadEntry decodes one entry, puts it into the map unless it has expired,
 // and returns what follows it.
 func (c *mapCell[K, V]) loadEntry(src []byte, timed bool, p unsafe.Pointer, a *memory.Arena, now int64) ([]byte, error) {
@@ -338,8 +348,10 @@ func (c *mapCell[K, V]) loadEntry(src []byte, timed bool, p unsafe.Pointer, a *m
 		return nil, err
 	}
 	s := c.slot(p)
-	if s.count > 0 && c.table.find(s, a, key) >= 0 {
-		return nil, fmt.Errorf("a key is there twice")
+	if s.count > 0 {
+		if i, _ := c.table.find(s, a, key); i >= 0 {
+			return nil, errTwice
+		}
 	}
 	e := c.table.insert(s, a, key)
 	if err := c.form.load(v, unsafe.Add(e, c.table.val), a); err != nil {

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"github.com/weirstream/weir/codec"
@@ -22,14 +23,21 @@ type mapKey[K comparable] struct {
 	word bool
 	// native keys of 8 bytes are their own word; texts are strings.
 	native, text bool
+	nilable      bool
 	format       codec.Format
 	scratch      []byte
 }
 
 func newMapKey[K comparable](c codec.Codec[K]) (mapKey[K], error) {
+	if c == nil && named(reflect.TypeFor[K]()) {
+		var err error
+		if c, err = codec.For[K](); err != nil {
+			return mapKey[K]{}, fmt.Errorf("map keys: %w", err)
+		}
+	}
 	if c != nil {
 		f := c.Format()
-		return mapKey[K]{codec: c, size: f.Size, word: f.Size > 0 && f.Size <= 8, format: f}, nil
+		return mapKey[K]{codec: c, size: f.Size, word: f.Size > 0 && f.Size <= 8, nilable: nilable(reflect.TypeFor[K]()), format: f}, nil
 	}
 	enc, err := keygroup.NewEncoding[K]()
 	if err != nil {
@@ -67,7 +75,7 @@ func (m *mapKey[K]) encoded(t *table, k K) (key, error) {
 	if m.codec == nil {
 		b = m.enc.Append(b, k)
 	} else {
-		if isNil(&k) {
+		if m.nilable && isNil(&k) {
 			return key{}, ErrNil
 		}
 		var err error

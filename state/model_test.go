@@ -66,7 +66,7 @@ func genMap(r *rand.Rand) map[string]int64 {
 
 type declare func(r *Registry, name string, l life) subject
 
-func options_(l life) []Option {
+func lifeOptions(l life) []Option {
 	if l.ttl == 0 {
 		return nil
 	}
@@ -79,25 +79,25 @@ func options_(l life) []Option {
 
 func value[T any](gen func(*rand.Rand) T) declare {
 	return func(r *Registry, name string, l life) subject {
-		return &valueSubject[T]{life: l, h: ValueIn[T](r, name, options_(l)...), gen: gen, model: map[int]timed[T]{}}
+		return &valueSubject[T]{life: l, h: ValueIn[T](r, name, lifeOptions(l)...), gen: gen, model: map[int]timed[T]{}}
 	}
 }
 
 func reducing[T any](gen func(*rand.Rand) T, reduce func(a, b T) T) declare {
 	return func(r *Registry, name string, l life) subject {
-		return &valueSubject[T]{life: l, red: ReducingIn(r, name, reduce, options_(l)...), reduce: reduce, gen: gen, model: map[int]timed[T]{}}
+		return &valueSubject[T]{life: l, red: ReducingIn(r, name, reduce, lifeOptions(l)...), reduce: reduce, gen: gen, model: map[int]timed[T]{}}
 	}
 }
 
 func list[T any](gen func(*rand.Rand) T) declare {
 	return func(r *Registry, name string, l life) subject {
-		return &listSubject[T]{life: l, h: ListIn[T](r, name, options_(l)...), gen: gen, model: map[int][]timed[T]{}}
+		return &listSubject[T]{life: l, h: ListIn[T](r, name, lifeOptions(l)...), gen: gen, model: map[int][]timed[T]{}}
 	}
 }
 
 func mapping[K comparable, V any](key func(*rand.Rand) K, gen func(*rand.Rand) V) declare {
 	return func(r *Registry, name string, l life) subject {
-		return &mapSubject[K, V]{life: l, h: MapIn[K, V](r, name, options_(l)...), key: key, gen: gen, model: map[int]map[K]timed[V]{}}
+		return &mapSubject[K, V]{life: l, h: MapIn[K, V](r, name, lifeOptions(l)...), key: key, gen: gen, model: map[int]map[K]timed[V]{}}
 	}
 }
 
@@ -136,13 +136,13 @@ var kinds = map[string]declare{
 	"map/bytes16/24":    mapping(func(r *rand.Rand) [16]byte { return [16]byte{3: byte(r.IntN(40))} }, gen24),
 
 	"aggregating/flat": func(r *Registry, name string, l life) subject {
-		return &aggSubject[[]byte]{l, AggregatingIn(r, name, lastFlat{}, options_(l)...), map[int]timed[[]uint16]{}, lastCount}
+		return &aggSubject[[]byte]{l, AggregatingIn(r, name, lastFlat{}, lifeOptions(l)...), map[int]timed[[]uint16]{}, lastCount}
 	},
 	"aggregating/small": func(r *Registry, name string, l life) subject {
-		return &aggSubject[smallAcc]{l, AggregatingIn(r, name, lastSmall, options_(l)...), map[int]timed[[]uint16]{}, 10}
+		return &aggSubject[smallAcc]{l, AggregatingIn(r, name, lastSmall, lifeOptions(l)...), map[int]timed[[]uint16]{}, 10}
 	},
 	"aggregating/large": func(r *Registry, name string, l life) subject {
-		return &aggSubject[largeAcc]{l, AggregatingIn(r, name, lastLarge, options_(l)...), map[int]timed[[]uint16]{}, lastCount}
+		return &aggSubject[largeAcc]{l, AggregatingIn(r, name, lastLarge, lifeOptions(l)...), map[int]timed[[]uint16]{}, lastCount}
 	},
 }
 

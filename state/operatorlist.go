@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 
 	"github.com/weirstream/weir/codec"
@@ -87,8 +88,9 @@ func (l *operatorList[T]) form() snapshot.ListState {
 func (l *operatorList[T]) encode() (snapshot.ListState, error) {
 	s := l.form()
 	s.Items = make([][]byte, 0, len(l.items))
+	nilable := nilable(reflect.TypeFor[T]())
 	for i := range l.items {
-		if isNil(&l.items[i]) {
+		if nilable && isNil(&l.items[i]) {
 			return s, fmt.Errorf("operator list %q: element %d: %w", l.name, i, ErrNil)
 		}
 		b, err := l.codec.Append(nil, l.items[i])

@@ -104,30 +104,35 @@ func base(s *slot, a *memory.Arena) unsafe.Pointer { return start(a.Bytes(s.entr
 // at returns the i-th entry of a map.
 func (t *table) at(s *slot, a *memory.Arena, i int) unsafe.Pointer { return t.entry(base(s, a), i) }
 
-// find returns the position of the key's entry, -1 if there is none.
-func (t *table) find(s *slot, a *memory.Arena, k key) int {
+// find returns the position of the key's entry and the entry, or -1.
+func (t *table) find(s *slot, a *memory.Arena, k key) (int, unsafe.Pointer) {
+	b := base(s, a)
 	if s.index != 0 {
 		i, _ := t.findIndexed(s, a, k)
-		return i
+		if i < 0 {
+			return -1, nil
+		}
+		return i, t.entry(b, i)
 	}
-	b := base(s, a)
 	for half := 0; half < int(s.count); half += 8 {
 		hits := matches(*(*uint64)(unsafe.Add(b, half)), k.hash)
 		for ; hits != 0; hits &= hits - 1 {
 			i := half + bits.TrailingZeros64(hits)>>3
-			if i < int(s.count) && t.same(t.entry(b, i), a, k) {
-				return i
+			if i >= int(s.count) {
+				break
+			}
+			if e := t.entry(b, i); t.same(e, a, k) {
+				return i, e
 			}
 		}
 	}
-	return -1
+	return -1, nil
 }
 
 // findWord is find for a key that is a word.
-func (t *table) findWord(s *slot, a *memory.Arena, w uint64) int {
+func (t *table) findWord(s *slot, a *memory.Arena, w uint64) (int, unsafe.Pointer) {
 	if s.index != 0 {
-		i, _ := t.findIndexed(s, a, t.wordKey(w))
-		return i
+		return t.find(s, a, t.wordKey(w))
 	}
 	hi, lo := bits.Mul64(w^t.mul1, t.mul2)
 	b, n := base(s, a), int(s.count)
@@ -135,12 +140,15 @@ func (t *table) findWord(s *slot, a *memory.Arena, w uint64) int {
 		hits := matches(*(*uint64)(unsafe.Add(b, half)), hi^lo)
 		for ; hits != 0; hits &= hits - 1 {
 			i := half + bits.TrailingZeros64(hits)>>3
-			if i < n && *(*uint64)(unsafe.Add(t.entry(b, i), t.key)) == w {
-				return i
+			if i >= n {
+				break
+			}
+			if e := t.entry(b, i); *(*uint64)(unsafe.Add(e, t.key)) == w {
+				return i, e
 			}
 		}
 	}
-	return -1
+	return -1, nil
 }
 
 // matches has the top bit of each byte of tags set that equals the top byte

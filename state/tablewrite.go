@@ -10,11 +10,9 @@ import (
 // own makes the entries writable.
 func (t *table) own(s *slot, a *memory.Arena) {
 	if !a.Writable(s.entries) {
-		t.copy(s, a)
+		t.resize(s, a, t.room(s, a))
 	}
 }
-
-func (t *table) copy(s *slot, a *memory.Arena) { t.resize(s, a, t.room(s, a)) }
 
 // room is how many entries the block takes.
 func (t *table) room(s *slot, a *memory.Arena) int {
