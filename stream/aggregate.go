@@ -48,7 +48,9 @@ func Aggregate[K comparable, In, Acc, Mid, Out any](s Keyed[K, In], id string, w
 		sides: sides{}, windows: w, agg: a, emit: emit, lateness: set.lateness, lateTag: set.lateTag,
 	}
 	j := s.stream.job
-	if _, err := b.pane(); err != nil {
+	if err := agg.Err(a); err != nil {
+		j.failf(n.Site, "operator %q: %w", n.ID, err)
+	} else if _, err := b.pane(); err != nil {
 		j.failf(n.Site, "operator %q: %w", n.ID, err)
 	}
 	if set.lateTag != "" {
