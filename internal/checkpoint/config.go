@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -35,8 +34,8 @@ type Host interface {
 // Config is what a Coordinator is made of.
 type Config struct {
 	Attempt *Attempt
-	// Options have their defaults filled in. Without Dir and Interval there
-	// are no snapshots: the coordinator only waits for the tasks to end.
+	// Options without Dir and Interval mean that there are no snapshots: the
+	// coordinator only waits for the tasks to end.
 	Options checkpoint.Options
 	Job     string
 	// Blobs hold the checkpoints. May be nil if there are none.
@@ -129,6 +128,7 @@ func (c *Config) off() bool {
 }
 
 func (c *Config) ensureDefaults() {
+	c.Options.EnsureDefaults()
 	if c.Now == nil {
 		c.Now = wallClock
 	}
@@ -141,11 +141,8 @@ func (c *Config) ensureDefaults() {
 }
 
 func (c *Config) validate() error {
-	switch {
-	case c.Host == nil || c.Attempt == nil:
+	if c.Host == nil || c.Attempt == nil {
 		return errors.New("coordinator: no host, or no attempt")
-	case !c.off() && c.Options.Timeout <= 0:
-		return fmt.Errorf("coordinator: options without their defaults: timeout %v", c.Options.Timeout)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // TestCoreInvariants throws random events at the core, in every order that a
 // driver could, and checks after each action what must hold in all of them.
 func TestCoreInvariants(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		s := newSimulation(seed)
 		if err := s.run(400); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, s.trace())

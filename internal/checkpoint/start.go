@@ -153,7 +153,18 @@ func (s *start) begin(ctx context.Context) (err error) {
 	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
 		return err
 	}
+	s.warnIfMoved()
 	return s.look(ctx)
+}
+
+// warnIfMoved tells of a directory that was moved or copied with its ledger:
+// only in the first case may the job go on here.
+func (s *start) warnIfMoved() {
+	h := s.ledger.history()
+	if before, ok := h.claims[h.running]; ok && before.Storage != s.claim.Storage {
+		s.Logger.Warn("the job's directory was written under another name; if this is a copy and the job still runs there, stop one of the two: "+
+			"they share a lineage and end each other's transactions", "before", before.Storage, "now", s.claim.Storage, "attempt", before.Attempt)
+	}
 }
 
 // end chooses, loads and records what the attempt begins from.
