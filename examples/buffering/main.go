@@ -36,6 +36,9 @@ func (o *options) define(f *flag.FlagSet) {
 	f.IntVar(&o.threshold, "threshold", 0, "only collect events whose number is above this")
 }
 
+// interval is the time between checkpoints.
+const interval = 500 * time.Millisecond
+
 // event is a numbered event.
 type event int
 
@@ -95,7 +98,7 @@ func (c *collector) Snapshot() error {
 
 func (o *options) groups(job *stream.Job) stream.Stream[group] {
 	job.Parallelism(1)
-	job.Checkpoints(checkpoint.Options{Interval: 500 * time.Millisecond})
+	job.Checkpoints(checkpoint.Options{Interval: interval})
 	events := make([]event, o.events)
 	for i := range events {
 		events[i] = event(i + 1)
