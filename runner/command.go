@@ -6,10 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/internal/graph"
 )
+
+// sameSignal is the time in which a repeated signal is taken for the same one:
+// a terminal, a shell and a supervisor may each pass it on.
+const sameSignal = 200 * time.Millisecond
 
 // runJob runs the job until it ends or a second signal comes.
 func (p *program) runJob(inv *invocation) int {
@@ -64,15 +69,20 @@ func (p *program) supervise(x *execution, r *reporter) int {
 		close(stop)
 		<-reported
 	}
-	for asked := false; ; asked = true {
+	var asked time.Time
+	for {
 		select {
 		case s := <-p.signals:
-			if asked {
+			if !asked.IsZero() {
+				if time.Since(asked) < sameSignal {
+					continue
+				}
 				quit()
 				fmt.Fprintf(p.stderr, "%s: %v: ended at once; the same command goes on from the last checkpoint\n", p.name, s)
 				return exitInterrupted
 			}
 			r.note(fmt.Sprintf("%v: stopping with a final snapshot; a second signal ends the job at once", s))
+			asked = time.Now()
 			x.tracker.suspend()
 			x.engine.Suspend()
 		case o := <-done:

@@ -45,7 +45,7 @@ func TestProbesFollowTheJob(t *testing.T) {
 		expect("/readyz", 503, "starting")
 		e.opts.OnEvent(embedded.Event{Kind: embedded.Started})
 		expect("/readyz", 200, "running")
-		e.opts.OnEvent(embedded.Event{Kind: embedded.Restarting})
+		e.opts.OnEvent(embedded.Event{Kind: embedded.Failed})
 		expect("/readyz", 503, "restarting")
 		expect("/metrics", 200, "answer 42")
 		expect("/other", 404, "")

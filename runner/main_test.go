@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -256,23 +257,31 @@ func TestFirstSignalSuspends(t *testing.T) {
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	maker, made := fake(func(ctx context.Context, e *fakeEngine) error {
-		<-ctx.Done() // deaf to Suspend
-		return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		maker, made := fake(func(ctx context.Context, e *fakeEngine) error {
+			<-ctx.Done() // deaf to Suspend
+			return ctx.Err()
+		})
+		h := newHarness(buildPipe, maker)
+		go func() {
+			h.signal <- syscall.SIGINT
+			h.signal <- syscall.SIGINT // an echo of the first
+			<-time.After(sameSignal)
+			h.signal <- syscall.SIGINT
+		}()
+		began := time.Now()
+		if code := h.run([]string{"run"}); code != exitInterrupted {
+			t.Errorf("exit code %d, want %d", code, exitInterrupted)
+		}
+		if d := time.Since(began); d != sameSignal {
+			t.Errorf("ended after %v: the echo was taken for a second signal", d)
+		}
+		select {
+		case <-made().suspended:
+		default:
+			t.Error("the first signal did not suspend")
+		}
 	})
-	h := newHarness(buildPipe, maker)
-	go func() {
-		h.signal <- syscall.SIGINT
-		h.signal <- syscall.SIGINT
-	}()
-	if code := h.run([]string{"run"}); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
-	}
-	select {
-	case <-made().suspended:
-	default:
-		t.Error("the first signal did not suspend")
-	}
 }
 
 func TestOptionsReachTheEngine(t *testing.T) {

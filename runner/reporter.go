@@ -26,6 +26,8 @@ type reporter struct {
 	quiet bool
 
 	began, last sample
+	// printed is the last plain line.
+	printed string
 }
 
 // sample is how many records there were at a time.
@@ -98,7 +100,10 @@ func (r *reporter) progress() {
 	case r.screen.width != nil:
 		r.screen.setStatus(status(r.x.tracker.snapshot(), now, in, out))
 	default:
-		fmt.Fprintf(r.screen, "%s: %s\n", r.name, status(r.x.tracker.snapshot(), now, in, out))
+		if text := status(r.x.tracker.snapshot(), now, in, out); text != r.printed {
+			fmt.Fprintf(r.screen, "%s: %s\n", r.name, text)
+			r.printed = text
+		}
 	}
 }
 

@@ -29,9 +29,15 @@ func TestPlainProgress(t *testing.T) {
 		<-time.After(plainEvery)
 		synctest.Wait()
 		r.x.tracker.event(embedded.Event{Kind: embedded.CheckpointCompleted, Checkpoint: 3, Duration: 12345 * time.Microsecond, Bytes: 2_500_000})
+		r.x.tracker.event(embedded.Event{Kind: embedded.Failed})
 		r.x.tracker.event(embedded.Event{Kind: embedded.Restarting})
 		e.in.Store(10_050_000)
 		<-time.After(plainEvery)
+		synctest.Wait()
+		r.x.tracker.event(embedded.Event{Kind: embedded.Started})
+		<-time.After(plainEvery)
+		synctest.Wait()
+		<-time.After(plainEvery) // nothing new
 		synctest.Wait()
 		close(stop)
 		<-done
@@ -39,7 +45,8 @@ func TestPlainProgress(t *testing.T) {
 		r.end(false, nil)
 		want := "j: running, in 50,000 at 10.0 k/s, out 10 at 2/s\n" +
 			"j: restarting, in 10,050,000 at 2.00 M/s, out 10 at 0/s | 1 checkpoint, last 3 took 12ms, 2.5 MB | 1 restart\n" +
-			"j: finished after 10s: 10,050,000 records in at 1.00 M/s, 10 out, 1 checkpoint, 1 restart\n"
+			"j: running, in 10,050,000 at 0/s, out 10 at 0/s | 1 checkpoint, last 3 took 12ms, 2.5 MB | 1 restart\n" +
+			"j: finished after 20s: 10,050,000 records in at 502.5 k/s, 10 out, 1 checkpoint, 1 restart\n"
 		if b.String() != want {
 			t.Errorf("got\n%s\nwant\n%s", b, want)
 		}

@@ -75,10 +75,10 @@ func (t *tracker) count(e embedded.Event) {
 	case embedded.CheckpointFailed:
 		c.Failed++
 	case embedded.Failed:
-		c.become(failed)
+		// If there is no restart, the end follows at once.
+		c.become(restarting)
 	case embedded.Restarting:
 		c.Restarts++
-		c.become(restarting)
 	case embedded.Finished:
 		c.State = finished
 	case embedded.Suspended:
