@@ -66,7 +66,10 @@ func (b *broker) createTopics(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	created, err := kadm.NewClient(cl).CreateTopics(ctx, partitions, -1, nil, b.topics.clicks, b.topics.results, b.topics.late)
+	// The results bear the time of their windows, which is long ago: a broker
+	// that deletes old records would delete them at once.
+	forever := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
+	created, err := kadm.NewClient(cl).CreateTopics(ctx, partitions, -1, forever, b.topics.clicks, b.topics.results, b.topics.late)
 	if err == nil {
 		err = created.Error()
 	}

@@ -135,7 +135,10 @@ func (s *scenario) awaitOutput(ctx context.Context, enough func(*output) bool) e
 		return err
 	}
 	defer c.close()
-	return c.until(ctx, enough)
+	if err := c.until(ctx, enough); err != nil {
+		return fmt.Errorf("waiting for output, %d results and %d late records so far: %w", len(c.read.results), len(c.read.late), err)
+	}
+	return nil
 }
 
 func (s *scenario) suspend(ctx context.Context) error {
