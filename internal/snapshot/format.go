@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/weirstream/weir/codec"
 )
@@ -125,7 +126,7 @@ func (p *parser) uvarint() uint64 {
 // number reads a uvarint that must fit into an int.
 func (p *parser) number() int {
 	v := p.uvarint()
-	if v > 1<<62 {
+	if v > math.MaxInt {
 		p.fail(fmt.Sprintf("the number %d is too large", v))
 		return 0
 	}

@@ -258,6 +258,10 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 		equalGroups(t, groups, sample(40))
 		check(t, Verify(t.Context(), blobs, "job/chk-7", m))
 		for _, name := range names {
+			isData := !strings.Contains(name, "/blob-") && !strings.HasSuffix(name, MetadataName)
+			if !isData && c != S2 {
+				continue // the same in all three
+			}
 			original, err := blobs.Get(t.Context(), name)
 			check(t, err)
 			damage := func(what string, at int, data []byte) {
@@ -269,7 +273,6 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 				if !errors.Is(err, ErrChecksum) && !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrNotSnapshot) {
 					t.Fatalf("compression %d, %s, %s at %d: error %v is of no kind", c, name, what, at, err)
 				}
-				isData := !strings.Contains(name, "/blob-") && !strings.HasSuffix(name, MetadataName)
 				if isData && Verify(t.Context(), blobs, "job/chk-7", m) == nil {
 					t.Fatalf("%s at %d of %s: Verify finds nothing", what, at, name)
 				}

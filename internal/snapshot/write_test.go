@@ -127,7 +127,7 @@ func sample(large int) map[int][]section {
 	return map[int][]section{
 		0: {{head("dedupe", countState, 2), []byte("hello world")}, {head("dedupe", recordState, 0), nil}, {head("p99", countState, 1), bytes.Repeat([]byte("0123456789"), 1+large/5)}},
 		5: {},
-		7: {{head("p99", recordState, 1<<40), noise}, {head("p99", countState, 3), []byte("tail")}},
+		7: {{head("p99", recordState, 1<<30), noise}, {head("p99", countState, 3), []byte("tail")}},
 	}
 }
 
