@@ -2,12 +2,16 @@ package checkpoint
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/file"
 )
 
 // TestC09Savepoint: done only with the mark, committed by the next checkpoint.
@@ -143,6 +147,38 @@ func TestCancelDeletes(t *testing.T) {
 		}
 		if s := j.c.Status(); s.Outcome != Canceled {
 			t.Errorf("outcome %q", s.Outcome)
+		}
+	})
+}
+
+// TestOnFiles: the same on a file system, where deletion leaves no directory
+// and a path leads back to the snapshot.
+func TestOnFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		blobs := file.New(root)
+		j := launch(t, blobs, checkpoint.Options{Retained: 1})
+		j.checkpoint()
+		j.checkpoint()
+		r, err := j.trigger(Request{Kind: snapshot.Final, Stop: true})
+		if err != nil || r.Path != filepath.Join(root, "job/chk-3") {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if err := <-j.result; err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(filepath.Join(root, "job"))
+		if err != nil || len(entries) != 2 || entries[0].Name() != "chk-3" || entries[1].Name() != "ledger" {
+			t.Errorf("left: %v, %v", entries, err)
+		}
+		a, err := Start(t.Context(), StartOptions{
+			Job: "job", Blobs: blobs, ExactlyOnceSinks: true, RestorePath: r.Path,
+			OpenPath: func(p string) (storage.Blobs, string, error) {
+				return file.New(filepath.Dir(p)), filepath.Base(p), nil
+			},
+		})
+		if err != nil || a.Restored.ID != 3 || a.RestoredDir != "job/chk-3" || a.NextID != 4 {
+			t.Errorf("got %+v, %v", a, err)
 		}
 	})
 }
