@@ -164,7 +164,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) ReceiveKeyed(b *stage.KeyedRows[K, I
 		if o.panes.Len() != had {
 			o.schedule(start)
 		}
-		if o.lateness > 0 && o.wm > start {
+		if o.lateness > 0 && o.wm >= start {
 			if err := o.refire(b.Keys[i], ts); err != nil {
 				return err
 			}

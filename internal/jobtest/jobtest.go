@@ -8,18 +8,17 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/checkpoint"
-	"github.com/weirstream/weir/connector/datagen"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/stream"
-	"github.com/weirstream/weir/watermark"
 )
 
-// Item is a step of a script: a record, or a watermark.
+// Item is a step of a script: a record, a watermark, or a gate.
 type Item[T any] struct {
 	V T
 	// At is the event time of the record, or the watermark.
-	At int64
-	wm bool
+	At   int64
+	wm   bool
+	gate *Gate
 }
 
 // R is the record v with event time at.
@@ -31,15 +30,7 @@ func WM[T any](at int64) Item[T] { return Item[T]{At: at, wm: true} }
 // Script is a source that emits the items in order, the watermarks among them
 // before the next record. It is read by one subtask.
 func Script[T any](j *stream.Job, id string, items ...Item[T]) stream.Stream[T] {
-	strategy := watermark.Custom(watermark.Punctuated(func(i Item[T], _ time.Time) (time.Time, bool) {
-		return time.UnixMilli(i.At), i.wm
-	}), nil).WithTimestamps(func(i Item[T], _ int64) int64 { return i.At })
-	s := stream.From(j, id, datagen.FromSlice(items), strategy)
-	return stream.FlatMap(s, func(i Item[T], emit func(T)) {
-		if !i.wm {
-			emit(i.V)
-		}
-	}, stream.ID(id+"-records"))
+	return Splits(j, id, 0, items)
 }
 
 // Job builds a job and makes it runnable; options of the job set in code are
