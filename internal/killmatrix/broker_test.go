@@ -2,30 +2,47 @@ package killmatrix
 
 import (
 	"encoding/json"
+	"flag"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const (
-	partitions    = 4
-	inTopic       = "in"
-	numberedTopic = "numbered"
-	totalsTopic   = "totals"
-)
+var servers = flag.String("servers", "", "Kafka to use, HOST:PORT, instead of one inside the test")
+
+const partitions = 4
+
+// topics are the names of the topics of one run.
+type topics struct{ in, numbered, totals string }
 
 // startBroker starts a Kafka broker inside this process, on a port that the
-// job can reach.
-func startBroker(t *testing.T) (address string) {
+// job can reach, unless there is one to use, and creates topics.
+func startBroker(t *testing.T) (address string, names topics) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, inTopic, numberedTopic, totalsTopic))
-	if err != nil {
-		t.Fatal(err)
+	if address = *servers; address == "" {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		address = c.ListenAddrs()[0]
 	}
-	t.Cleanup(c.Close)
-	return c.ListenAddrs()[0]
+	run := "killmatrix-" + time.Now().UTC().Format("20060102-150405.000")
+	names = topics{run + "-in", run + "-numbered", run + "-totals"}
+	// Event times begin with the epoch: retention would delete them at once.
+	forever := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
+	adm := kadm.NewClient(connect(t, address))
+	created, err := adm.CreateTopics(t.Context(), partitions, -1, forever, names.in, names.numbered, names.totals)
+	if err == nil {
+		err = created.Error()
+	}
+	if err != nil {
+		t.Fatalf("creating topics at %s: %v", address, err)
+	}
+	return address, names
 }
 
 func connect(t *testing.T, address string, opts ...kgo.Opt) *kgo.Client {
@@ -38,9 +55,9 @@ func connect(t *testing.T, address string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-func produce(t *testing.T, address string, readings []reading) {
+func produce(t *testing.T, address, topic string, readings []reading) {
 	t.Helper()
-	cl := connect(t, address, kgo.DefaultProduceTopic(inTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl := connect(t, address, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	records := make([]*kgo.Record, len(readings))
 	for i, r := range readings {
 		data, err := json.Marshal(r)

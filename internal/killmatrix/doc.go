@@ -7,4 +7,6 @@
 // changed.
 //
 //	go test ./internal/killmatrix -kills 1000 -seed 7 -timeout 0
+//
+// With -servers HOST:PORT it uses a real Kafka instead of one inside the test.
 package killmatrix

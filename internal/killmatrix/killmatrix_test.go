@@ -89,23 +89,23 @@ func TestKilledJobLosesDuplicatesAndChangesNothing(t *testing.T) {
 		t.Skip("kills child processes for seconds")
 	}
 	random := rand.New(rand.NewPCG(*seed, 0x6b69_6c6c))
-	address := startBroker(t)
+	address, names := startBroker(t)
 	readings := newReadings(*records, random)
-	produce(t, address, readings)
+	produce(t, address, names.in, readings)
 
 	dir := t.TempDir()
 	v := &victim{
 		log: filepath.Join(dir, "job.log"),
 		args: []string{"job", "run", "--checkpoint-dir", filepath.Join(dir, "checkpoints"),
-			"--servers", address, "--in", inTopic, "--numbered", numberedTopic, "--totals", totalsTopic},
+			"--servers", address, "--in", names.in, "--numbered", names.numbered, "--totals", names.totals},
 	}
 	v.killMidway(t, random, *kills)
 	more := v.killTowardsTheEnd(t, random, *kills/4)
 	v.finish(t, 1+*kills%3)
-	compare(t, address, readings)
+	compare(t, address, names, readings)
 	// A job that has finished has nothing more to do.
 	v.finish(t, 1)
-	compare(t, address, readings)
+	compare(t, address, names, readings)
 	t.Logf("seed %d: %d kills midway, %d towards the end", *seed, *kills, more)
 }
 
@@ -134,11 +134,11 @@ func (v *victim) killTowardsTheEnd(t *testing.T, random *rand.Rand, n int) (kill
 	return killed
 }
 
-func compare(t *testing.T, address string, readings []reading) {
+func compare(t *testing.T, address string, names topics, readings []reading) {
 	t.Helper()
 	faults := append(
-		checkNumbered(readings, committed[numbered](t, address, numberedTopic)),
-		checkTotals(readings, committed[total](t, address, totalsTopic))...)
+		checkNumbered(readings, committed[numbered](t, address, names.numbered)),
+		checkTotals(readings, committed[total](t, address, names.totals))...)
 	for i, f := range faults {
 		if i == 20 {
 			break
