@@ -104,12 +104,8 @@ func murmur(c uint32) uint32 {
 	c ^= c >> 13
 	c *= 0xC2B2AE35
 	c ^= c >> 16
-	switch s := int32(c); {
-	case s >= 0:
-		return c
-	case c == 1<<31:
-		return 0
-	default:
-		return uint32(-s)
+	if int32(c) < 0 {
+		c = -c & 0x7fffffff // the mask is for the smallest int32, which becomes 0
 	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
@@ -41,10 +42,11 @@ type attempt struct {
 	wiring      *wiring
 	enumerators map[string]*enumerator
 
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	writers sync.WaitGroup
-	running sync.WaitGroup
+	// ctx is that of everything that runs; it ends some time after parent.
+	parent, ctx context.Context
+	cancel      context.CancelCauseFunc
+	writers     sync.WaitGroup
+	running     sync.WaitGroup
 }
 
 func (a *attempt) number() int64 {
@@ -56,14 +58,20 @@ func (a *attempt) number() int64 {
 
 // run returns nil when the job has finished or was suspended.
 func (a *attempt) run(parent context.Context) (err error) {
-	a.ctx, a.cancel = context.WithCancelCause(parent)
+	a.parent = parent
+	a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(parent))
 	defer a.cancel(nil)
+	stop := context.AfterFunc(parent, func() { a.cancel(context.Cause(parent)) })
+	defer stop()
 	if err := a.claim(); err != nil {
 		return err
 	}
 	defer a.closeCommitters()
 	if err := a.prepare(); err != nil {
 		return err
+	}
+	if !stop() {
+		return context.Cause(parent)
 	}
 	return a.work()
 }
@@ -73,9 +81,12 @@ func (a *attempt) claim() error {
 	start, err := coord.Start(a.ctx, coord.StartOptions{
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
 		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, ExactlyOnceSinks: a.exactlyOnce(),
-		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.job.log,
+		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
 	})
 	if err != nil {
+		if a.opts.RestorePath != "" {
+			return coord.AsFatal(err) // what was asked for by hand is not retried in the dark
+		}
 		return err
 	}
 	a.start = start
@@ -212,8 +223,10 @@ func (a *attempt) work() error {
 		from = a.start.Restored.ID
 	}
 	a.job.event(Event{Kind: Started, Attempt: a.start.Number, Checkpoint: from})
-	a.job.log.Info("running", "attempt", a.start.Number, "lineage", a.start.Lineage, "from", a.start.RestoredDir)
+	a.job.log.Debug("running", "attempt", a.start.Number)
+	stop := context.AfterFunc(a.parent, a.cancelled)
 	err := a.coordinator.Run(a.ctx)
+	stop()
 	if err == nil {
 		err = errDone
 	}
@@ -223,8 +236,24 @@ func (a *attempt) work() error {
 	if err := context.Cause(a.ctx); !errors.Is(err, errDone) {
 		return err
 	}
+	if a.parent.Err() != nil {
+		return context.Cause(a.parent)
+	}
 	a.finishEvent()
 	return nil
+}
+
+// cancelGrace is how long a cancelled job may take to publish what completed
+// checkpoints hold. What is left then is published by the next start.
+const cancelGrace = 10 * time.Second
+
+// cancelled ends the attempt in order, at the end of the caller's context.
+func (a *attempt) cancelled() {
+	a.coordinator.Cancel()
+	if !pause(a.ctx, cancelGrace) {
+		return
+	}
+	a.cancel(context.Cause(a.parent))
 }
 
 func (a *attempt) finishEvent() {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +32,10 @@ type Job struct {
 	pool  *memory.Pool
 	m     *metrics
 
-	mu        sync.Mutex
-	current   *attempt
+	mu      sync.Mutex
+	current *attempt
+	// endStart ends an attempt that has not begun to run, or the pause before.
+	endStart  func()
 	state     string
 	suspended bool
 	restarts  int
@@ -57,6 +60,13 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if o.RestorePath != "" && !strings.Contains(o.RestorePath, "://") {
+		abs, err := filepath.Abs(o.RestorePath) // the ledger keeps it
+		if err != nil {
+			return nil, fmt.Errorf("restore path %s: %w", o.RestorePath, err)
+		}
+		o.RestorePath = abs
 	}
 	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created"}
 	j.m = newMetrics(j, o.Registerer)
@@ -144,9 +154,13 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		j.setState("starting", nil)
 		begin := time.Now()
 		a := &attempt{job: j, blobs: blobs, opts: opts}
-		err := a.run(ctx)
-		j.over(a)
-		if err == nil || ctx.Err() != nil || coord.Fatal(err) {
+		err := j.attempt(ctx, a)
+		switch {
+		case errors.Is(err, errSuspended):
+			j.log.Warn("suspended while no attempt was running: the same command goes on from the last checkpoint")
+			j.event(Event{Kind: Suspended, Attempt: a.number()})
+			return nil
+		case err == nil || ctx.Err() != nil || coord.Fatal(err):
 			return err
 		}
 		if a.start != nil {
@@ -160,7 +174,8 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		}
 		j.log.Warn("attempt failed, restarting", "attempt", a.number(), "delay", d, "error", err)
 		j.setState("restarting", err)
-		if !pause(ctx, d) {
+		j.pauseOrSuspend(ctx, d)
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		j.mu.Lock()
@@ -168,6 +183,39 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		j.mu.Unlock()
 		j.event(Event{Kind: Restarting, Attempt: a.number()})
 	}
+}
+
+// errSuspended ends an attempt that has not begun to run.
+var errSuspended = errors.New("suspended")
+
+// attempt runs an attempt unless the job is suspended; while it starts,
+// Suspend ends it.
+func (j *Job) attempt(parent context.Context, a *attempt) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	j.mu.Lock()
+	suspended := j.suspended
+	j.endStart = func() { cancel(errSuspended) }
+	j.mu.Unlock()
+	if suspended {
+		return errSuspended
+	}
+	err := a.run(ctx)
+	j.over(a)
+	return err
+}
+
+// pauseOrSuspend waits for d, or until ctx ends or the job is suspended.
+func (j *Job) pauseOrSuspend(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	j.mu.Lock()
+	if j.suspended {
+		cancel()
+	}
+	j.endStart = cancel
+	j.mu.Unlock()
+	pause(ctx, d)
 }
 
 func (j *Job) event(e Event) {
@@ -187,7 +235,7 @@ func (j *Job) setState(s string, err error) {
 // begin makes a the running attempt.
 func (j *Job) begin(a *attempt) {
 	j.mu.Lock()
-	j.current, j.state = a, "running"
+	j.current, j.state, j.endStart = a, "running", nil
 	suspend := j.suspended
 	j.mu.Unlock()
 	if suspend {
@@ -215,10 +263,13 @@ func (j *Job) over(a *attempt) {
 func (j *Job) Suspend() {
 	j.mu.Lock()
 	j.suspended = true
-	a := j.current
+	a, endStart := j.current, j.endStart
 	j.mu.Unlock()
-	if a != nil {
+	switch {
+	case a != nil:
 		a.coordinator.Suspend()
+	case endStart != nil:
+		endStart()
 	}
 }
 

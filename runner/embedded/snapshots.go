@@ -12,6 +12,7 @@ import (
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
 )
 
 // Snapshot implements stage.Host: the parts are written and acknowledged on a
@@ -49,8 +50,11 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 	}()
 	if groups, ok := keyedGroups(parts); ok {
 		file = snapshot.Name(t.Stage, t.Subtask, a.start.Number)
-		dir := snapshot.CheckpointDir(a.job.graph.Job, b.ID)
-		f, err := a.writeFile(path.Join(dir, file), groups, parts)
+		blobs, dir, ok := a.coordinator.Target(b.ID)
+		if !ok {
+			return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
+		}
+		f, err := a.writeFile(blobs, path.Join(dir, file), groups, parts)
 		if err != nil {
 			return ack, fmt.Errorf("%s: %w", path.Join(dir, file), err)
 		}
@@ -74,9 +78,9 @@ func keyedGroups(parts []stage.Part) (keygroup.Range, bool) {
 	return keygroup.Range{}, false
 }
 
-func (a *attempt) writeFile(name string, groups keygroup.Range, parts []stage.Part) (snapshot.File, error) {
+func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Range, parts []stage.Part) (snapshot.File, error) {
 	var f snapshot.File
-	err := a.blobs.Put(a.ctx, name, func(w io.Writer) error {
+	err := blobs.Put(a.ctx, name, func(w io.Writer) error {
 		fw := snapshot.NewFileWriter(w, snapshot.S2)
 		for g := groups.First; g <= groups.Last; g++ {
 			if err := encodeGroup(a.ctx, fw, g, parts); err != nil {

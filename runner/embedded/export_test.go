@@ -1,0 +1,40 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+
+	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+var errNotRunning = errors.New("the job has no attempt under way")
+
+// trigger asks the running attempt for a snapshot and waits for it.
+func (j *Job) trigger(ctx context.Context, r coord.Request) (coord.Result, error) {
+	j.mu.Lock()
+	a := j.current
+	j.mu.Unlock()
+	if a == nil {
+		return coord.Result{}, errNotRunning
+	}
+	return a.coordinator.Trigger(ctx, r)
+}
+
+// TakeCheckpoint takes a checkpoint and returns its id.
+func (j *Job) TakeCheckpoint(ctx context.Context) (int64, error) {
+	r, err := j.trigger(ctx, coord.Request{Kind: snapshot.Checkpoint})
+	return r.ID, err
+}
+
+// TakeSavepoint takes a savepoint below dir and returns its path.
+func (j *Job) TakeSavepoint(ctx context.Context, dir string) (string, error) {
+	r, err := j.trigger(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
+	return r.Path, err
+}
+
+// StopWithSavepoint ends the job with a savepoint below dir.
+func (j *Job) StopWithSavepoint(ctx context.Context, dir string) (string, error) {
+	r, err := j.trigger(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true})
+	return r.Path, err
+}
