@@ -22,6 +22,10 @@ func (p *program) runJob(inv *invocation) int {
 	if code != exitDone {
 		return code
 	}
+	if j.unfit != nil {
+		p.report("the configuration is wrong", j.unfit)
+		return exitUsage
+	}
 	screen := &console{w: p.stderr}
 	if p.live(inv, j) {
 		screen.width = p.width

@@ -106,6 +106,9 @@ func run(ctx context.Context, name string, build func(*stream.Job), o options, n
 		logger = slog.New(slog.DiscardHandler)
 	}
 	j, err := prepare(name, build, settings{configFile: o.configFile, environ: o.environ, calls: o.entries})
+	if err == nil {
+		err = j.unfit
+	}
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}

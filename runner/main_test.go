@@ -385,3 +385,13 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q, stdout %q", code, h.err.String(), h.out.String())
 	}
 }
+
+func TestGraphOfAJobThatCannotRunYet(t *testing.T) {
+	h := newHarness(buildExactlyOnce, nil)
+	if code := h.run([]string{"graph"}); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, h.err.String())
+	}
+	if !strings.Contains(h.err.String(), "which needs checkpoints") || !strings.Contains(h.out.String(), "once (sink") {
+		t.Errorf("stdout:\n%s\nstderr:\n%s", h.out.String(), h.err.String())
+	}
+}

@@ -17,6 +17,9 @@ func (p *program) showGraph(inv *invocation) int {
 	if code != exitDone {
 		return code
 	}
+	if j.unfit != nil {
+		p.report("the job cannot run like this", j.unfit)
+	}
 	for _, w := range j.warnings() {
 		fmt.Fprintf(p.stderr, "%s: warning: %s\n", p.name, w)
 	}

@@ -30,6 +30,9 @@ type job struct {
 	graph  *graph.Graph
 	plan   *graph.Plan
 	values *config.Set
+	// unfit is why the job cannot run with these values, nil if it can: the
+	// graph is shown all the same.
+	unfit error
 }
 
 // usageError is a command line or configuration that is wrong.
@@ -69,9 +72,7 @@ func prepare(name string, build func(*stream.Job), s settings) (*job, error) {
 		return nil, buildError{err}
 	}
 	j := &job{graph: g, values: values}
-	if err := j.check(); err != nil {
-		return nil, usageError{err}
-	}
+	j.unfit = j.check()
 	j.plan, err = g.Plan(config.Get[int](values, config.Parallelism), config.Get[int](values, config.MaxParallelism))
 	if err != nil {
 		return nil, usageError{err}
