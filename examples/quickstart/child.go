@@ -139,7 +139,11 @@ func (c *child) heard(e event) {
 		case "restarting":
 			h.failures++
 			h.sinceFailure = 0
-			c.say("job        restarts inside its process, from checkpoint %d", h.last)
+			c.say("job        restarts inside its process")
+		case "started":
+			if e.Checkpoint > 0 {
+				c.say("job        restored from checkpoint %d", e.Checkpoint)
+			}
 		}
 	})
 }
