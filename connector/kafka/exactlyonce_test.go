@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/weirstream/weir/connector"
 )
 
 // Cases 1 to 6: a crash at each point of the protocol, and the restart.
@@ -116,7 +115,7 @@ func TestDeclinedCheckpoint(t *testing.T) {
 		j := newJob(c)
 		j.start(1, nil)
 		j.write(1)
-		restore := j.full()
+		j.full()
 		j.write(2)
 		j.checkpoint() // declined
 		j.write(3)
@@ -127,7 +126,6 @@ func TestDeclinedCheckpoint(t *testing.T) {
 		j.checkpoint() // declined
 		j.write(1)
 		j.crash()
-		_ = restore
 		// The newest complete checkpoint is the third: with nothing pending.
 		j.start(1, &snapshot{id: 3, counts: []int{6}})
 		j.write(4)
@@ -442,5 +440,3 @@ func randomCrashes(j *job, r *rand.Rand) {
 	j.full()
 	j.wantExact(j.counts)
 }
-
-var _ = connector.ErrTransactionLost

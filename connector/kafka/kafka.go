@@ -80,7 +80,12 @@ func (c *client) open(opts ...kgo.Opt) (*kgo.Client, error) {
 
 // openWith is open with defaults that the user's options may change.
 func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
-	all := slices.Concat(defaults, []kgo.Opt{kgo.SeedBrokers(c.servers...)}, c.opts, opts)
+	common := []kgo.Opt{
+		kgo.SeedBrokers(c.servers...),
+		// What is asked of the cluster is to be as it is, not as it was.
+		kgo.MetadataMinAge(250 * time.Millisecond),
+	}
+	all := slices.Concat(defaults, common, c.opts, opts)
 	cl, err := kgo.NewClient(all...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka client for %s: %w", c.names(), err)

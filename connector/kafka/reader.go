@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/splitreader"
@@ -22,16 +23,18 @@ type reader[T any] struct {
 	pending map[int64]kadm.Offsets // by checkpoint
 }
 
-func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl *kgo.Client, d decode[T]) *reader[T] {
+// newReader makes a reader over cl; committer, nil without a group, is the
+// client that commits: the other one ends with the fetcher.
+func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl, committer *kgo.Client, d decode[T]) *reader[T] {
 	r := &reader[T]{
 		Reader:  splitreader.New(ctx, newFetcher(c, cl, d, ctx.Count)),
 		ctx:     ctx,
 		read:    map[partition]Split{},
 		pending: map[int64]kadm.Offsets{},
 	}
-	if c.group != "" {
+	if committer != nil {
 		r.group = &groupCommitter{
-			group: c.group, adm: kadm.NewClient(cl), log: ctx.Logger(), count: ctx.Count,
+			group: c.group, client: committer, adm: kadm.NewClient(committer), log: ctx.Logger(), count: ctx.Count,
 			next: make(chan kadm.Offsets, 1), done: make(chan struct{}),
 		}
 	}
@@ -98,10 +101,11 @@ const (
 // groupCommitter commits offsets to a group, the newest only: it is for
 // people who watch the group's lag.
 type groupCommitter struct {
-	group string
-	adm   *kadm.Client
-	log   *slog.Logger
-	count func(string, int64)
+	group  string
+	client *kgo.Client
+	adm    *kadm.Client
+	log    *slog.Logger
+	count  func(string, int64)
 
 	next   chan kadm.Offsets
 	done   chan struct{}
@@ -135,9 +139,15 @@ func (g *groupCommitter) commit(offsets kadm.Offsets) {
 func (g *groupCommitter) send(ctx context.Context, offsets kadm.Offsets) {
 	bounded, cancel := context.WithTimeout(ctx, groupCommitTimeout)
 	defer cancel()
-	answer, err := g.adm.CommitOffsets(bounded, g.group, offsets)
-	if err == nil {
-		err = answer.Error()
+	var err error
+	for {
+		var answer kadm.OffsetResponses
+		if answer, err = g.adm.CommitOffsets(bounded, g.group, offsets); err == nil {
+			err = answer.Error()
+		}
+		if err == nil || !kerr.IsRetriable(err) || !pause(bounded, retryPause) {
+			break
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		g.count("groupCommitsFailed", 1)
@@ -147,6 +157,7 @@ func (g *groupCommitter) send(ctx context.Context, offsets kadm.Offsets) {
 
 // close sends what is waiting, but not for long.
 func (g *groupCommitter) close() {
+	defer g.client.Close()
 	if g.cancel == nil {
 		return
 	}

@@ -40,7 +40,8 @@ type sinkConfig struct {
 const defaultTransactionTimeout = 15 * time.Minute
 
 // Sink writes the values to a topic by a codec, without keys, with the event
-// time as Kafka timestamp. The topic must exist. Delivery is at-least-once
+// time as Kafka timestamp (mind that topics delete records older than their
+// retention time, by that timestamp). The topic must exist. Delivery is at-least-once
 // unless an option says otherwise: what was written before a checkpoint has
 // arrived when the checkpoint completes.
 func Sink[T any](topic string, values codec.Codec[T], opts ...SinkOption) *TopicSink[T] {

@@ -217,7 +217,14 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 	if err != nil {
 		return nil, err
 	}
-	return newReader(ctx, &s.config, cl, s.decode(ctx.Count)), nil
+	var committer *kgo.Client
+	if s.config.group != "" {
+		if committer, err = s.config.client.open(); err != nil {
+			cl.Close()
+			return nil, err
+		}
+	}
+	return newReader(ctx, &s.config, cl, committer, s.decode(ctx.Count)), nil
 }
 
 // reads says whether a topic belongs to the source as it is configured.
@@ -226,12 +233,9 @@ func (c *sourceConfig) reads(topic string) bool {
 }
 
 // consumerDefaults keep a partition that was just assigned from waiting for
-// metadata, or for a fetch that waits for the others.
+// a fetch that waits for the others.
 func consumerDefaults() []kgo.Opt {
-	return []kgo.Opt{
-		kgo.MetadataMinAge(250 * time.Millisecond),
-		kgo.FetchMaxWait(500 * time.Millisecond),
-	}
+	return []kgo.Opt{kgo.FetchMaxWait(500 * time.Millisecond)}
 }
 
 func (c *sourceConfig) consumerOptions() []kgo.Opt {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func (c *cluster) start(src *TopicSource[string], parallelism int, from *connect
 
 func (c *cluster) tryStart(src *TopicSource[string], parallelism int, from *connectortest.SourceSnapshot) (*run, error) {
 	c.Helper()
-	r, err := connectortest.StartSource(src, parallelism, from, &connectortest.Context{Ctx: c.Context()})
+	r, err := connectortest.StartSource(src, parallelism, from, &connectortest.Context{Ctx: c.Context(), Log: slog.New(slog.NewTextHandler(c.Output(), nil))})
 	if err == nil {
 		c.Cleanup(func() {
 			if err := r.Close(); err != nil {
