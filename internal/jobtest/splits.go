@@ -27,6 +27,9 @@ func NewGate() *Gate {
 // Open lets the split go on.
 func (g *Gate) Open() { g.onOpened.Do(func() { close(g.opened) }) }
 
+// Wait blocks until the gate is open.
+func (g *Gate) Wait() { <-g.opened }
+
 // Reached is closed once a source has emitted everything before the gate: a
 // checkpoint triggered then covers it.
 func (g *Gate) Reached() <-chan struct{} { return g.reached }

@@ -183,15 +183,17 @@ func TestT06DeletedTimersStayDeleted(t *testing.T) {
 	want(t, "calls", out.Values(), "b")
 }
 
-// windowJob counts "key" per window of 10 ms, late records to late.
-func windowJob(out, late *collect.Sink[string], lateness time.Duration, splits ...[]jobtest.Item[string]) func(*stream.Job) {
+// windowJob counts per key and window of 10 ms; late records go to late, and
+// results to fired at once.
+func windowJob(out, late, fired *collect.Sink[string], splits ...[]jobtest.Item[string]) func(*stream.Job) {
 	return func(j *stream.Job) {
 		tag := stream.NewTag[string]("late")
 		s := jobtest.Splits(j, "in", 0, splits...)
 		r := stream.Aggregate(stream.KeyBy(s, first), "windows", window.Tumbling(10*ms), agg.Count[string](),
 			func(k string, w window.Span, n int64) string { return fmt.Sprintf("%s %d=%d", k, w.Start, n) },
-			stream.LateTo(tag), stream.AllowedLateness(lateness))
+			stream.LateTo(tag))
 		stream.To(r, "out", out)
+		stream.To(r, "fired", fired)
 		stream.To(stream.SideOutput(r, tag), "late", late)
 	}
 }
@@ -201,13 +203,14 @@ func TestC22LateBeforeAndAfterTheRestore(t *testing.T) {
 		for _, restore := range []bool{false, true} {
 			t.Run(fmt.Sprintf("parallelism %d, restore %v", parallelism, restore), func(t *testing.T) {
 				dir, gate := t.TempDir(), jobtest.NewGate()
-				out, late := collect.NewExactlyOnce[string](), collect.NewExactlyOnce[string]()
-				build := windowJob(out, late, 0, script(
+				out, late, fired := collect.NewExactlyOnce[string](), collect.NewExactlyOnce[string](), collect.New[string]()
+				build := windowJob(out, late, fired, script(
 					[]jobtest.Item[string]{jobtest.R("a", 1), jobtest.WM[string](9)}, hold(gate),
 					[]jobtest.Item[string]{jobtest.R("b", 3), jobtest.R("a", 3), jobtest.WM[string](20)}))
 				o := embedded.Options{Parallelism: parallelism}
 				r := launch(t, dir, o, build)
 				r.reach(gate)
+				visible(t, fired, 1)
 				if restore {
 					r.suspend()
 					want(t, "before the restore", out.Values(), "a 0=1")
@@ -223,8 +226,6 @@ func TestC22LateBeforeAndAfterTheRestore(t *testing.T) {
 	}
 }
 
-// distinct runs S07 with a checkpoint before each record, and a restore from
-// the last of them if asked for.
 func TestS07CheckpointsLeaveWindowsAlone(t *testing.T) {
 	for _, restored := range []bool{false, true} {
 		for _, checkpoints := range []int{0, 1, 10} {
@@ -506,6 +507,7 @@ func TestC14RestoredSnapshotIsNotDeleted(t *testing.T) {
 	// R still restores.
 	third := launch(t, filepath.Join(base, "third"), embedded.Options{RestorePath: retained}, build)
 	third.reach(gates[1])
+	visible(t, out, 3)
 	third.kill()
 	if err := os.RemoveAll(filepath.Join(first, "test")); err != nil {
 		t.Fatal(err)

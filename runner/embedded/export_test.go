@@ -6,6 +6,7 @@ import (
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
 )
 
 var errNotRunning = errors.New("the job has no attempt under way")
@@ -37,4 +38,14 @@ func (j *Job) TakeSavepoint(ctx context.Context, dir string) (string, error) {
 func (j *Job) StopWithSavepoint(ctx context.Context, dir string) (string, error) {
 	r, err := j.trigger(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true})
 	return r.Path, err
+}
+
+// BarriersPassed is above 0 once subtask 0 of a stage has handled a barrier.
+func (j *Job) BarriersPassed(id string) int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.current == nil {
+		return 0
+	}
+	return j.current.wiring.loads[stage.TaskID{Stage: id}].BarrierMax.Load()
 }

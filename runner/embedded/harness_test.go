@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -244,4 +245,16 @@ func failOnce(s stream.Stream[string], at string) stream.Stream[string] {
 		}
 		return v, nil
 	}, stream.ID("fail-once"))
+}
+
+// passed waits until a source's task has handed on the barrier that is under
+// way: it has then spent time on it.
+func (r *run) passed(t *testing.T, stage string) {
+	t.Helper()
+	for r.job.BarriersPassed(stage) == 0 {
+		if r.ctx.Err() != nil {
+			t.Fatal("no barrier")
+		}
+		runtime.Gosched()
+	}
 }

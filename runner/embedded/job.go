@@ -117,6 +117,9 @@ func (j *Job) Run(ctx context.Context) error {
 	case err == nil:
 		j.setState("finished", nil)
 	case ctx.Err() != nil:
+		if errors.Is(err, ctx.Err()) {
+			err = context.Cause(ctx)
+		}
 		j.setState("canceled", err)
 	default:
 		j.setState("failed", err)
