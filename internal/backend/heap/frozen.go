@@ -177,6 +177,7 @@ func (c *core) preserve(group int, a *array, page uint32) {
 		if v>>1 >= c.newest {
 			return
 		}
+		c.copies.ready(c.pool)
 		if v&locked == 0 && w.CompareAndSwap(v, v|locked) {
 			break
 		}
@@ -192,19 +193,14 @@ func (c *core) preserve(group int, a *array, page uint32) {
 			p.saved = make([]unsafe.Pointer, len(a.pages))
 		}
 		if b == nil {
-			b = c.copyPage(a, page)
+			b = c.copies.take()
+			from := unsafe.Add(a.base, uintptr(page)*pagePositions*c.size)
+			copyEntry(b, from, uintptr(min(pagePositions, a.mask+1))*c.size)
 		}
 		c.copies.share(b)
 		p.saved[page] = b
 	}
 	w.Store(c.newest << 1)
-}
-
-func (c *core) copyPage(a *array, page uint32) unsafe.Pointer {
-	b := c.copies.take(c.pool)
-	from := unsafe.Add(a.base, uintptr(page)*pagePositions*c.size)
-	copyEntry(b, from, uintptr(min(pagePositions, a.mask+1))*c.size)
-	return b
 }
 
 // copies recycles the buffers of preserved pages. A buffer is the page and,
@@ -219,10 +215,15 @@ type copies struct {
 // slabPages is the number of buffers that are allocated together, at first.
 const slabPages = 8
 
-func (s *copies) take(pool *memory.Pool) unsafe.Pointer {
+// ready makes sure that take has a buffer. It may panic, for want of memory;
+// so it comes before a page is locked, which an encoder would wait for.
+func (s *copies) ready(pool *memory.Pool) {
 	if len(s.free) == 0 {
 		s.extend(pool)
 	}
+}
+
+func (s *copies) take() unsafe.Pointer {
 	last := len(s.free) - 1
 	b := s.free[last]
 	s.free = s.free[:last]

@@ -43,7 +43,6 @@ func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte)
 		}
 		data = rest
 	}
-	s.removeEmpties()
 	if len(data) > 0 {
 		return fmt.Errorf("%d bytes behind the last of %d entries", len(data), count)
 	}
@@ -92,7 +91,10 @@ func (s *Store[K]) restoreEntry(group int, f *entry.Field, st snapshot.State, da
 		return nil, fmt.Errorf("key %v: %w", key, err)
 	}
 	if *entry.Bits(p)&entry.Present == 0 {
+		// At once: a table that grows moves its entries.
 		s.empties = append(s.empties, s.placeOf(p))
+		s.removeEmpties()
+		return data, nil
 	}
 	if d, ok := domainOf(f.Kind); ok && f.Has(p) {
 		s.index(&s.domains[d], p)

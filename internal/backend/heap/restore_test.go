@@ -62,6 +62,29 @@ func TestRestoreDropsExpired(t *testing.T) {
 	}
 }
 
+// Neither does one in a section during which the table grows.
+func TestRestoreDropsExpiredWhileGrowing(t *testing.T) {
+	x := newExpiring(t, 10)
+	x.batch(5000)
+	sections, err := encodeAll(freezeAndRelease(t, x.store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newExpiring(t, 10)
+	o.now = 5
+	o.next = 1_000_000
+	o.batch(100)
+	o.now = 12
+	for _, s := range sections {
+		if err := o.store.RestoreSection(s.group, s.st, s.count, s.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := o.store.Len(); got != 100 {
+		t.Fatalf("%d keys, want the 100 that are young", got)
+	}
+}
+
 func FuzzRestoreSection(f *testing.F) {
 	restore := func(t *testing.T, data []byte, count int, state uint8) {
 		pool := memory.NewPool(64 << 20)
