@@ -243,8 +243,8 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 		return s, nil
 	}
 	if want := s.KeyFormat(); c.Restore.KeyFormat != want {
-		return s, fmt.Errorf("operator %q: its state is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
-			c.Operator, c.Restore.KeyFormat.ID, want.ID)
+		return s, fmt.Errorf("operator %q: %w: it is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
+			c.Operator, state.ErrIncompatible, c.Restore.KeyFormat.ID, want.ID)
 	}
 	if err := check(c.Restore.States); err != nil {
 		return s, err
@@ -311,6 +311,7 @@ func (o *keyedOp[K, In, Out, P]) EndInput() error {
 }
 
 func (o *keyedOp[K, In, Out, P]) Close() error {
+	o.cur.P = nil // after a failure there still is a current key
 	err := o.processOp.Close()
 	if o.store != nil {
 		o.store.Close()

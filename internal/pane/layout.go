@@ -126,7 +126,7 @@ func (s *Store[Acc]) keep(a *memory.Arena) {
 		a.Free(old)
 	}
 	if cap(b) > cap(s.spare) {
-		s.spare = b[:0]
+		s.spare = make([]byte, 0, cap(b)) // b may lie in the block, or be the aggregator's
 	}
 }
 

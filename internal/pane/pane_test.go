@@ -476,3 +476,25 @@ func BenchmarkFireSliding60(b *testing.B) {
 		}
 	}
 }
+
+// An aggregator may drop bytes from the front of a flat accumulator. What it
+// leaves is no memory for the accumulators of others.
+func TestFlatAccumulatorCutAtTheFront(t *testing.T) {
+	k := newKey(t, logConfig, window.Tumbling(10*ms), 0)
+	add := func(start int64, cut int, b string) {
+		acc := k.At(start)
+		*acc = append((*acc)[cut:], b...)
+		k.Keep()
+	}
+	long := strings.Repeat("x", 500)
+	add(0, 0, long)
+	add(0, 20, "")   // its block goes
+	add(10, 0, long) // and comes again
+	add(20, 0, "fresh")
+	for start, want := range map[int64]string{0: long[20:], 10: long, 20: "fresh"} {
+		acc, ok, err := k.Window(window.Span{Start: start, End: start + 10})
+		if err != nil || !ok || string(*acc) != want {
+			t.Errorf("window at %d: %q, %v, %v; want %q", start, *acc, ok, err, want)
+		}
+	}
+}

@@ -237,8 +237,8 @@ func (t *Task) patience(now time.Time) time.Duration {
 	}
 	wall := t.Now()
 	for _, op := range t.Operators {
-		if at, ok := op.NextProcessingTime(); ok {
-			d = min(d, max(0, time.Duration(at-wall)*time.Millisecond))
+		if at, ok := op.NextProcessingTime(); ok && at < wall+d.Milliseconds() {
+			d = time.Duration(max(at, wall)-wall) * time.Millisecond
 		}
 	}
 	return d

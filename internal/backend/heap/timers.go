@@ -295,17 +295,16 @@ func (c *core) DropProcessingTimers() int {
 		t := &c.tables[g]
 		for pos := uint32(0); pos <= t.mask && t.used > 0; pos++ {
 			p := c.at(t, pos)
-			if *entry.Bits(p)&entry.Used == 0 {
-				continue
-			}
-			if !d.field.Has(p) {
-				continue
+			s := (*timers)(d.field.At(p))
+			if *entry.Bits(p)&entry.Used == 0 || s.indexed == 0 {
+				continue // without a timer ever, or since the last one fired
 			}
 			c.preserveAt(g, t, pos)
-			s := (*timers)(d.field.At(p))
-			dropped += s.count()
-			d.field.Clear(p, c.arena)
 			s.indexed = 0
+			if d.field.Has(p) {
+				dropped += s.count()
+				d.field.Clear(p, c.arena)
+			}
 			if *entry.Bits(p)&entry.Present == 0 {
 				c.empties = append(c.empties, place{g, pos})
 			}

@@ -489,3 +489,21 @@ func TestTimersModelColliding(t *testing.T) {
 		timerModel(t, seed, func(string) uint32 { return 0xABCD0000 }, 400)
 	}
 }
+
+// A deleted timer's reference goes with those of the others.
+func TestSetAfterDropWhereOneWasDeleted(t *testing.T) {
+	c := newClockwork(t, 1, whole(1))
+	c.with("a", func(tm entry.Timers) {
+		c.n.set(c.cur, 1)
+		tm.Set(entry.ProcessingTime, 5)
+		tm.Delete(entry.ProcessingTime, 5)
+	})
+	if n := c.store.DropProcessingTimers(); n != 0 {
+		t.Fatalf("%d timers dropped", n)
+	}
+	c.with("a", func(tm entry.Timers) { tm.Set(entry.ProcessingTime, 7) })
+	if _, _, err := c.store.AdvanceProcessingTime(10, 10, c.onTimer); err != nil {
+		t.Fatal(err)
+	}
+	c.expect("a@7")
+}
