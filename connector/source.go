@@ -78,7 +78,9 @@ type EnumeratorContext[S Split] interface {
 	// Readers lists the subtasks whose reader is registered, ascending.
 	Readers() []int
 	// Assign hands splits to the reader of a subtask. Assigning to a reader
-	// that is not registered is an error.
+	// that is not registered is an error. Assigning none says that there is
+	// none for this reader for the time being: while it has no split, it does
+	// not hold back event time.
 	Assign(subtask int, splits ...S) error
 	// NoMoreSplits tells a reader that it gets no further split.
 	NoMoreSplits(subtask int) error

@@ -197,6 +197,9 @@ func (o *sourceOp[T, S, E]) Event(e stage.SourceEvent) error {
 	var err error
 	switch {
 	case e.Splits != nil:
+		if len(e.Splits) == 0 {
+			o.splits.Unassigned()
+		}
 		return o.addSplits(e.Splits)
 	case e.NoMoreSplits:
 		err = o.reader.NoMoreSplits()

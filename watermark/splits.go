@@ -12,7 +12,8 @@ import (
 // idle clocks; Advance, called at the watermark interval and when OnBatch asks
 // for it, computes the output. The rules are those of Combiner, except that
 // a split which is added holds time even if it begins behind the watermark, and
-// that time never ends: a subtask without splits counts as one silent split.
+// that time never ends: a subtask without splits counts as one silent split
+// until Unassigned says that it gets none for the time being.
 type Splits[T any] struct {
 	strategy Strategy[T]
 	combined Combiner
@@ -56,6 +57,15 @@ func NewSplits[T any](s Strategy[T]) *Splits[T] {
 // Add registers a split before its first record: until that it holds time.
 // Adding a split that is there does nothing.
 func (s *Splits[T]) Add(id string) { s.get(id) }
+
+// Unassigned says that there is no split for the subtask for the time being:
+// without splits it is idle at once, whatever the idle timeout. Without being
+// told, a subtask may be about to get its first split, and holds time.
+func (s *Splits[T]) Unassigned() {
+	if len(s.order) == 0 {
+		s.combined.SetIdle(0)
+	}
+}
 
 // Len is the number of splits.
 func (s *Splits[T]) Len() int { return len(s.order) }
@@ -105,6 +115,7 @@ func (s *Splits[T]) add(id string) *split[T] {
 	}
 	s.combined.channels[sp.channel] = channel{watermark: None}
 	s.combined.channels[0].state = gone
+	s.combined.settle(false) // active, before the split's first record
 	if s.strategy.generate != nil {
 		sp.generator = s.strategy.generate()
 	}

@@ -194,6 +194,25 @@ func TestM07WithoutSplits(t *testing.T) {
 	}
 }
 
+func TestUnassignedSubtaskHoldsNoTime(t *testing.T) {
+	s := tracker(t, Monotonous(click.EventTime))
+	if c := s.Advance(); c != (Change{}) {
+		t.Fatalf("a subtask that may be about to get a split: %+v", c)
+	}
+	s.Unassigned()
+	if c := s.Advance(); c != (Change{Switched: true}) || !s.Idle() {
+		t.Fatalf("a subtask without splits: %+v", c)
+	}
+	s.Add("a")
+	if step := s.OnBatch("a", clicks(50), []int64{50}, 0); !step.Active {
+		t.Error("the first record of its first split comes while it is idle")
+	}
+	s.Unassigned()
+	if c := s.Advance(); s.Idle() || s.Watermark() != 49 {
+		t.Errorf("a subtask with a split is told that there is none for it: %+v", c)
+	}
+}
+
 func TestM09SplitComesBackBehind(t *testing.T) {
 	s := tracker(t, Monotonous(click.EventTime).Idle(time.Second))
 	s.Add("A")

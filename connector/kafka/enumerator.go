@@ -166,7 +166,9 @@ func (e *enumerator) serve(subtask int) error {
 		}
 		return mine
 	})
-	if len(own) > 0 {
+	// Once the partitions are known, none is an answer, too: a reader that has
+	// no partition must not hold back event time.
+	if len(own) > 0 || e.ready {
 		if err := e.ctx.Assign(subtask, own...); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/connectortest"
 )
 
@@ -474,6 +475,46 @@ func TestM10SplitsAreKnownBeforeTheirRecords(t *testing.T) {
 	}
 	if len(r.Records()) != 22 {
 		t.Errorf("%d records, want 22", len(r.Records()))
+	}
+}
+
+// assignments records what an enumerator assigns.
+type assignments struct {
+	connector.EnumeratorContext[Split]
+	parallelism int
+	splits      map[int]int // by subtask
+}
+
+func (a assignments) Parallelism() int { return a.parallelism }
+func (a assignments) Assign(subtask int, splits ...Split) error {
+	a.splits[subtask] += len(splits)
+	return nil
+}
+
+func TestReaderWithoutPartitionIsTold(t *testing.T) {
+	ctx := assignments{parallelism: 3, splits: map[int]int{}}
+	e := newEnumerator(ctx, &sourceConfig{}, nil, nil)
+	serveAll := func() {
+		for subtask := range ctx.parallelism {
+			if err := e.serve(subtask); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	serveAll()
+	if len(ctx.splits) > 0 {
+		t.Errorf("assigned %v before the partitions are known", ctx.splits)
+	}
+	e.unassigned, e.ready = []Split{{Topic: "t", Partition: 0}, {Topic: "t", Partition: 1}}, true
+	serveAll()
+	none := 0
+	for _, n := range ctx.splits {
+		if n == 0 {
+			none++
+		}
+	}
+	if len(ctx.splits) != 3 || none != 1 {
+		t.Errorf("assigned %v, want one partition to each of two readers, and none to the third", ctx.splits)
 	}
 }
 
