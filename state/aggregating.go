@@ -40,14 +40,16 @@ func (c *aggregate[In, Acc, Out]) init(o options) error {
 	if o.codec != nil {
 		return errAccumulatorCodec
 	}
-	if t := reflect.TypeFor[Acc](); t != reflect.TypeFor[[]byte]() {
-		if _, ok := compile(t); !ok {
-			return fmt.Errorf("the accumulator %v holds pointers; it must be without, or a []byte", t)
+	f, err := newForm[Acc](nil)
+	if reflect.TypeFor[Acc]() != reflect.TypeFor[[]byte]() {
+		if f, err = memoryForm[Acc](); err != nil {
+			err = fmt.Errorf("accumulator: %w; keep it in a []byte", err)
 		}
 	}
-	if err := c.single.init(o); err != nil {
+	if err != nil {
 		return err
 	}
+	c.adopt(f)
 	c.f.Detail = c.agg.Kind()
 	c.flat = c.form.class == byt
 	return nil

@@ -472,3 +472,52 @@ func TestRedistributionRotates(t *testing.T) {
 	}
 	equals(t, "dealt", got, [][]string{{"a1", "b2"}, {"a2", "c1"}, {"b1", "c2"}})
 }
+
+// level is a number with names, as an accumulator of its own.
+type level int
+
+func (l level) MarshalText() ([]byte, error)  { return []byte{byte('0' + l)}, nil }
+func (l *level) UnmarshalText(b []byte) error { *l = level(b[0] - '0'); return nil }
+
+type highest struct{}
+
+func (highest) Init(acc *level)                 { *acc = 0 }
+func (highest) Add(acc *level, in level) error  { *acc = max(*acc, in); return nil }
+func (highest) Merge(acc, other *level) error   { *acc = max(*acc, *other); return nil }
+func (highest) Result(acc *level) (level, bool) { return *acc, true }
+func (highest) Kind() string                    { return "highest" }
+
+func TestAccumulatorWithNames(t *testing.T) {
+	build := func(r *Registry) Aggregating[level, level, level] {
+		return AggregatingIn(r, "level", highest{})
+	}
+	s, h := newStore(t, 1, build)
+	s.seek(0)
+	for _, l := range []level{3, 7, 5} {
+		ok(t, h.Add(l))
+	}
+	o, restored := newStore(t, 1, build)
+	o.load(t, s.snapshot(t))
+	o.seek(0)
+	got, has, err := restored.Get()
+	ok(t, err)
+	equals(t, "found", has, true)
+	equals(t, "result", got, level(7))
+}
+
+// The index of a map is at most half full at any size, whatever the arena
+// rounds its block up to.
+func TestMapIndexIsAtMostHalfFull(t *testing.T) {
+	s, h := newStore(t, 1, func(r *Registry) Map[int64, int64] { return MapIn[int64, int64](r, "m") })
+	s.seek(0)
+	for k := range int64(70_000) {
+		ok(t, h.Put(k, k))
+		m := h.c.slot(s.cur.P)
+		if m.index == 0 {
+			continue
+		}
+		if cells := len(indexOf(m, s.cur.Arena).cells); 2*int(m.count) > cells {
+			t.Fatalf("%d entries in %d cells", m.count, cells)
+		}
+	}
+}

@@ -76,9 +76,17 @@ func (c *single[T]) init(o options) error {
 	if err != nil {
 		return err
 	}
-	if c.form, err = newForm(given); err != nil {
+	f, err := newForm(given)
+	if err != nil {
 		return err
 	}
+	c.adopt(f)
+	return nil
+}
+
+// adopt completes the field for a form.
+func (c *single[T]) adopt(f form[T]) {
+	c.form = f
 	c.f.Format = c.form.format
 	if c.ttl.on() {
 		c.at = timeSize
@@ -92,7 +100,6 @@ func (c *single[T]) init(o options) error {
 	if c.form.class != inline {
 		c.f.Touch = func(p unsafe.Pointer, a *memory.Arena) byte { return c.form.touch(c.slot(p), a) }
 	}
-	return nil
 }
 
 func (c *single[T]) slot(p unsafe.Pointer) unsafe.Pointer { return unsafe.Add(c.f.At(p), c.at) }

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/fixed"
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/snapshot"
 )
@@ -41,8 +42,9 @@ type form[T any] struct {
 	class class
 	// slot is the size of a slot, a multiple of 8; mem that of a T, at least 1.
 	slot, mem uintptr
-	prog      *program
-	codec     codec.Codec[T]
+	// layout is that of values without pointers, nil for others.
+	layout *fixed.Layout
+	codec  codec.Codec[T]
 	// nilable values are pointers or interfaces.
 	nilable bool
 	// format is the encoding in snapshots.
@@ -58,13 +60,10 @@ func newForm[T any](c codec.Codec[T]) (form[T], error) {
 	if c != nil {
 		return form[T]{class: coded, slot: textSize, codec: c, nilable: nilable, format: c.Format()}, nil
 	}
-	if p, ok := compile(t); ok && !named(t) {
-		f := form[T]{class: inline, prog: p, mem: max(t.Size(), 1), format: p.format(t)}
-		f.slot = align8(f.mem)
-		if t.Size() > maxInline {
-			f.class, f.slot = block, 8
+	if !named(t) {
+		if f, err := memoryForm[T](); err == nil {
+			return f, nil
 		}
-		return f, nil
 	}
 	switch {
 	case t.Kind() == reflect.String:
@@ -90,15 +89,22 @@ func named(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-func (p *program) format(t reflect.Type) codec.Format {
-	f := codec.Format{ID: p.name, Version: 1, Size: p.size}
-	switch t.Kind() {
-	case reflect.Struct:
-		f.ID, f.Schema = "struct", p.name
-	case reflect.Array:
-		f.ID, f.Schema = "array", p.name
+// memoryForm is the form of a T without pointers as it lies in memory.
+func memoryForm[T any]() (form[T], error) {
+	t := reflect.TypeFor[T]()
+	l, err := fixed.Of(t)
+	if err != nil {
+		return form[T]{}, err
 	}
-	return f
+	f := form[T]{class: inline, layout: l, mem: max(t.Size(), 1), format: codec.Format{ID: l.String(), Version: 1, Size: l.Size()}}
+	f.slot = align8(f.mem)
+	if t.Size() > maxInline {
+		f.class, f.slot = block, 8
+	}
+	if k := t.Kind(); k == reflect.Struct || k == reflect.Array {
+		f.format.ID, f.format.Schema = k.String(), l.String()
+	}
+	return f, nil
 }
 
 // put stores v in a slot; held tells that the slot holds a value. On an error
@@ -225,9 +231,9 @@ func (f *form[T]) drop(p unsafe.Pointer, a *memory.Arena) {
 func (f *form[T]) append(dst []byte, p unsafe.Pointer, v memory.View) []byte {
 	switch f.class {
 	case inline:
-		return f.prog.append(dst, p)
+		return f.layout.Append(dst, p)
 	case block:
-		return f.prog.append(dst, start(v.Bytes(*(*memory.Handle)(p), int(f.mem))))
+		return f.layout.Append(dst, start(v.Bytes(*(*memory.Handle)(p), int(f.mem))))
 	}
 	return append(dst, textAt(p).frozen(v)...)
 }
@@ -245,12 +251,12 @@ func (f *form[T]) load(src []byte, p unsafe.Pointer, a *memory.Arena) error {
 	if f.format.Size > 0 && len(src) != f.format.Size {
 		return fmt.Errorf("%d bytes where a %s has %d", len(src), typeName[T](), f.format.Size)
 	}
-	if f.prog == nil {
+	if f.layout == nil {
 		textAt(p).init(a, src, len(src))
 		return nil
 	}
 	to := f.room(p, a, false)
-	err := f.prog.load(to, src)
+	err := f.layout.Load(to, src)
 	if err != nil {
 		f.drop(p, a)
 	}
@@ -270,3 +276,5 @@ var errTruncated = errors.New("the bytes end within a value")
 func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 func align8(n uintptr) uintptr { return (n + 7) &^ 7 }
+
+func typeName[T any]() string { return reflect.TypeFor[T]().String() }

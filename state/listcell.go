@@ -49,14 +49,14 @@ func (c *listCell[T]) init(o options) error {
 	if c.form, err = newForm(given); err != nil {
 		return err
 	}
-	c.raw = c.form.prog != nil
+	c.raw = c.form.layout != nil
 	c.stride = int(c.form.mem)
 	if c.ttl.on() {
 		c.head = timeSize
 		c.stride = timeSize + int(align8(c.form.mem))
 		c.f.Expire = func(p unsafe.Pointer, a *memory.Arena, now int64) { c.filter(p, a, now, false) }
 	}
-	c.plain = !c.raw || c.form.prog.plain && c.head+c.form.prog.size == c.stride
+	c.plain = !c.raw || c.form.layout.Plain() && c.head+c.form.layout.Size() == c.stride
 	c.f.Format = c.form.format
 	c.f.Format.Size = 0
 	c.f.Append, c.f.Load, c.f.Clear, c.f.Touch = c.appendTo, c.load, c.clear, c.touch

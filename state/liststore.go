@@ -86,7 +86,7 @@ func (c *listCell[T]) appendTo(dst []byte, p unsafe.Pointer, v memory.View) ([]b
 		if c.head > 0 {
 			dst = append(dst, b[:timeSize]...)
 		}
-		dst = c.form.prog.append(dst, unsafe.Add(start(b), c.head))
+		dst = c.form.layout.Append(dst, unsafe.Add(start(b), c.head))
 	}
 	return dst, nil
 }
@@ -140,7 +140,7 @@ func (c *listCell[T]) loadElement(src []byte, timed bool, p unsafe.Pointer, a *m
 	if c.head > 0 {
 		putTime(e, at)
 	}
-	if err := c.form.prog.load(unsafe.Add(e, c.head), b); err != nil {
+	if err := c.form.layout.Load(unsafe.Add(e, c.head), b); err != nil {
 		return nil, err
 	}
 	return rest, nil

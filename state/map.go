@@ -150,6 +150,6 @@ func (c *mapCell[K, V]) layOut() {
 	}
 	t.seedHash()
 	// Texts have no size, and what is not a multiple of 8 is padded.
-	c.plain = littleEndian && c.form.class == inline && c.form.prog.plain &&
-		uintptr(c.key.size)+uintptr(c.form.prog.size) == t.stride-t.key
+	c.plain = c.form.class == inline && c.form.layout.Plain() &&
+		uintptr(c.key.size)+uintptr(c.form.layout.Size()) == t.stride-t.key
 }

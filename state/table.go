@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"unsafe"
@@ -150,6 +151,8 @@ func (t *table) findWord(s *slot, a *memory.Arena, w uint64) (int, unsafe.Pointe
 	}
 	return -1, nil
 }
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // matches has the top bit of each byte of tags set that equals the top byte
 // of the hash, and now and then one more.

@@ -69,7 +69,7 @@ func (t *table) grow(s *slot, a *memory.Arena) {
 	if n < small {
 		return
 	}
-	if s.index == 0 || 2*(n+1) > a.Cap(s.index)/4 {
+	if s.index == 0 || 2*(n+1) > len(indexOf(s, a).cells) {
 		t.reindex(s, a, 4*n)
 	}
 }

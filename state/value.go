@@ -30,7 +30,9 @@ func newSingle[T any](r *Registry, name string, kind entry.Kind, o options) *sin
 
 // direct tells that a set value is exactly a T in the field. A form that
 // could not be settled is not.
-func (c *single[T]) direct() bool { return c.form.prog != nil && c.form.class == inline && !c.ttl.on() }
+func (c *single[T]) direct() bool {
+	return c.form.layout != nil && c.form.class == inline && !c.ttl.on()
+}
 
 // Get returns the value, the zero T if there is none.
 func (v *Value[T]) Get() (T, error) {

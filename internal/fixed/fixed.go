@@ -8,26 +8,26 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strings"
+	"slices"
 	"unsafe"
 )
 
 // Layout is the encoded form of a type. It is immutable.
 type Layout struct {
 	name  string
-	size  int
 	parts []part
+	// bools are the encoded positions that hold 0 or 1.
+	bools []int
+	size  int
+	plain bool
 }
 
 type partKind uint8
 
 const (
-	// raw bytes are equal in memory and encoded.
+	// raw bytes are equal in memory and encoded, but for the byte order of
+	// numbers of width bytes each.
 	raw partKind = iota
-	// number is swapped on big-endian hosts.
-	number
-	// truth is a bool.
-	truth
 	// signed and unsigned are an int and a uint of 4 bytes, encoded as 8.
 	signed
 	unsigned
@@ -35,22 +35,22 @@ const (
 
 // part is size bytes at offset off of the value.
 type part struct {
-	kind      partKind
-	off, size uintptr
+	kind             partKind
+	off, size, width uintptr
 }
 
-var littleEndian = func() bool {
-	one := uint16(1)
-	return *(*byte)(unsafe.Pointer(&one)) == 1
-}()
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // Of returns the layout of t, or an error that says where t holds pointers.
 func Of(t reflect.Type) (*Layout, error) {
 	l := &Layout{}
-	var err error
-	if l.name, err = l.add(t, 0); err != nil {
+	name, err := l.add(t, 0)
+	if err != nil {
 		return nil, fmt.Errorf("%v is not free of pointers: %w", t, err)
 	}
+	l.name = name
+	l.plain = len(l.parts) == 1 && l.parts[0].kind == raw && l.parts[0].size == t.Size() && !l.parts[0].swaps()
+	l.size = max(l.size, 1)
 	return l, nil
 }
 
@@ -58,94 +58,34 @@ func Of(t reflect.Type) (*Layout, error) {
 // "struct{Sum float64; N int64}".
 func (l *Layout) String() string { return l.name }
 
-// Size is the number of encoded bytes.
+// Size is the number of encoded bytes, never 0: a type without content is
+// encoded as one zero.
 func (l *Layout) Size() int { return l.size }
 
-func (l *Layout) add(t reflect.Type, off uintptr) (string, error) {
-	switch kind := t.Kind(); kind {
-	case reflect.Bool:
-		l.put(part{truth, off, 1}, 1)
-	case reflect.Int, reflect.Uint, reflect.Uintptr:
-		p := part{number, off, t.Size()}
-		if t.Size() == 4 {
-			p.kind = unsigned
-			if kind == reflect.Int {
-				p.kind = signed
-			}
-		}
-		l.put(p, 8)
-		return strings.TrimSuffix(kind.String(), "ptr") + "64", nil
-	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64,
-		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		l.put(part{number, off, t.Size()}, int(t.Size()))
-	case reflect.Array:
-		return l.addArray(t, off)
-	case reflect.Struct:
-		return l.addStruct(t, off)
-	default:
-		return "", fmt.Errorf("it holds a %v", kind)
-	}
-	return t.Kind().String(), nil
-}
-
-func (l *Layout) addArray(t reflect.Type, off uintptr) (string, error) {
-	elem := t.Elem()
-	name, err := new(Layout).add(elem, 0)
-	if err != nil {
-		return "", err
-	}
-	for i := range t.Len() {
-		if _, err := l.add(elem, off+uintptr(i)*elem.Size()); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("[%d]%s", t.Len(), name), nil
-}
-
-func (l *Layout) addStruct(t reflect.Type, off uintptr) (string, error) {
-	var fields []string
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, err := l.add(f.Type, off+f.Offset)
-		if err != nil {
-			return "", fmt.Errorf("field %s: %w", f.Name, err)
-		}
-		fields = append(fields, f.Name+" "+name)
-	}
-	return "struct{" + strings.Join(fields, "; ") + "}", nil
-}
-
-// put appends a part of n encoded bytes; neighbours that are copied as they
-// are become one.
-func (l *Layout) put(p part, n int) {
-	l.size += n
-	if p.kind == number && (littleEndian || p.size == 1) {
-		p.kind = raw
-	}
-	if k := len(l.parts) - 1; k >= 0 && p.kind == raw && l.parts[k].kind == raw && l.parts[k].off+l.parts[k].size == p.off {
-		l.parts[k].size += p.size
-		return
-	}
-	l.parts = append(l.parts, p)
-}
+// Plain reports whether the form in memory is the encoded form.
+func (l *Layout) Plain() bool { return l.plain }
 
 // Append appends the encoded form of the value at v.
 func (l *Layout) Append(dst []byte, v unsafe.Pointer) []byte {
+	if l.plain {
+		return append(dst, unsafe.Slice((*byte)(v), l.size)...)
+	}
+	if len(l.parts) == 0 {
+		return append(dst, 0)
+	}
 	for i := range l.parts {
 		p := &l.parts[i]
 		at := unsafe.Add(v, p.off)
 		switch p.kind {
-		case raw, truth:
+		case raw:
 			dst = append(dst, unsafe.Slice((*byte)(at), p.size)...)
+			if p.swaps() {
+				swap(dst[len(dst)-int(p.size):], p.width)
+			}
 		case signed:
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(*(*int)(at)))
 		case unsigned:
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(*(*uint)(at)))
-		case number:
-			b := unsafe.Slice((*byte)(at), p.size)
-			for i := len(b) - 1; i >= 0; i-- {
-				dst = append(dst, b[i])
-			}
 		}
 	}
 	return dst
@@ -156,16 +96,17 @@ func (l *Layout) Load(v unsafe.Pointer, src []byte) error {
 	if len(src) != l.size {
 		return fmt.Errorf("%d bytes where %s takes %d", len(src), l.name, l.size)
 	}
+	for _, at := range l.bools {
+		if src[at] > 1 {
+			return fmt.Errorf("%s: byte %d is %#x, which is no bool", l.name, at, src[at])
+		}
+	}
 	for i := range l.parts {
 		p := &l.parts[i]
-		n := p.size
-		if p.kind == signed || p.kind == unsigned {
-			n = 8
-		}
-		if err := p.load(unsafe.Add(v, p.off), src[:n]); err != nil {
+		if err := p.load(unsafe.Add(v, p.off), src); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		src = src[n:]
+		src = src[p.encoded():]
 	}
 	return nil
 }
@@ -173,16 +114,10 @@ func (l *Layout) Load(v unsafe.Pointer, src []byte) error {
 func (p *part) load(at unsafe.Pointer, src []byte) error {
 	switch p.kind {
 	case raw:
-		copy(unsafe.Slice((*byte)(at), p.size), src)
-	case truth:
-		if src[0] > 1 {
-			return fmt.Errorf("byte %#x is no bool", src[0])
-		}
-		*(*byte)(at) = src[0]
-	case number:
 		b := unsafe.Slice((*byte)(at), p.size)
-		for i := range b {
-			b[len(b)-1-i] = src[i]
+		copy(b, src)
+		if p.swaps() {
+			swap(b, p.width)
 		}
 	case signed:
 		v := int64(binary.LittleEndian.Uint64(src))
@@ -198,4 +133,21 @@ func (p *part) load(at unsafe.Pointer, src []byte) error {
 		*(*uint)(at) = uint(v)
 	}
 	return nil
+}
+
+func (p *part) swaps() bool { return !littleEndian && p.width > 1 }
+
+// encoded is the number of encoded bytes.
+func (p *part) encoded() int {
+	if p.kind != raw {
+		return 8
+	}
+	return int(p.size)
+}
+
+// swap reverses the bytes of each number of width bytes in b.
+func swap(b []byte, width uintptr) {
+	for number := range slices.Chunk(b, int(width)) {
+		slices.Reverse(number)
+	}
 }
