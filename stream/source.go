@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/connector/datagen"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/watermark"
 )
 
@@ -57,15 +58,15 @@ func (b sourceBody[T, S, E]) EnumeratorFormat() codec.Format {
 }
 
 func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
-	var state *E
+	var from *E
 	if restored != nil {
 		v, err := b.src.EnumeratorCodec().Decode(restored)
 		if err != nil {
-			return nil, fmt.Errorf("state of the enumerator: %w", err)
+			return nil, fmt.Errorf("%w of the enumerator: %w: a source of another kind needs another id, or --fresh", state.ErrIncompatible, err)
 		}
-		state = &v
+		from = &v
 	}
-	inner, err := b.src.NewEnumerator(enumeratorContext[S]{c, b.src.SplitCodec()}, state)
+	inner, err := b.src.NewEnumerator(enumeratorContext[S]{c, b.src.SplitCodec()}, from)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +169,14 @@ func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
 	if err := r.Start(); err != nil {
 		return o.fail(err)
 	}
-	if c.Restore != nil {
-		return o.addSplits(c.Restore.Splits)
+	if c.Restore == nil {
+		return nil
 	}
-	return nil
+	if stored, now := c.Restore.SplitFormat, o.codec.Format(); stored != nil && stored.ID != now.ID {
+		return o.fail(fmt.Errorf("%w: its splits are stored as %s, the source has %s: a source of another kind needs another id, or --fresh",
+			state.ErrIncompatible, stored.ID, now.ID))
+	}
+	return o.addSplits(c.Restore.Splits)
 }
 
 func (o *sourceOp[T, S, E]) addSplits(encoded [][]byte) error {
@@ -182,7 +187,7 @@ func (o *sourceOp[T, S, E]) addSplits(encoded [][]byte) error {
 	for i, d := range encoded {
 		s, err := o.codec.Decode(d)
 		if err != nil {
-			return o.fail(fmt.Errorf("split: %w", err))
+			return o.fail(fmt.Errorf("split: %w: %w", state.ErrIncompatible, err))
 		}
 		splits[i] = s
 		o.splits.Add(s.SplitID())

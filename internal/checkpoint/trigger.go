@@ -108,7 +108,7 @@ func (c *Core) failed(p *pending, reason error, discard bool) {
 	c.failures++
 	c.retryAt = c.now + retryPause
 	if tolerable := c.opt.TolerableFailures; p.stop && p.kind == snapshot.Savepoint || tolerable >= 0 && c.failures > tolerable {
-		c.fail(fmt.Errorf("%s %d failed: %w (failures in a row: %d, tolerated: %d)", p.kind, p.id, reason, c.failures, tolerable))
+		c.fail(fmt.Errorf("%s %d failed: %w (failures in a row: %d, tolerated: %d; execution.checkpointing.tolerable-failed-checkpoints raises that)", p.kind, p.id, reason, c.failures, tolerable))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -17,9 +18,11 @@ import (
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
+	"github.com/weirstream/weir/state"
 )
 
 // errDone ends the tasks of an attempt that has finished or was suspended.
@@ -107,7 +110,9 @@ func (a *attempt) openPath(path string) (storage.Blobs, string, error) {
 	if filepath.Base(abs) == "_metadata" {
 		abs = filepath.Dir(abs)
 	}
-	if _, err := os.Stat(abs); err != nil {
+	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: %s does not exist", snapshot.ErrNotSnapshot, abs)
+	} else if err != nil {
 		return nil, "", err
 	}
 	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
@@ -275,8 +280,14 @@ func (a *attempt) spawn(run func(context.Context) error) {
 	})
 }
 
-// fail ends the attempt; the first error counts.
-func (a *attempt) fail(err error) { a.cancel(err) }
+// fail ends the attempt; the first error counts. State that the job cannot
+// take over is no other at the next start.
+func (a *attempt) fail(err error) {
+	if errors.Is(err, state.ErrIncompatible) {
+		err = coord.AsFatal(err)
+	}
+	a.cancel(err)
+}
 
 // Ended implements stage.Host.
 func (a *attempt) Ended(t stage.TaskID) { a.coordinator.Ended(t) }

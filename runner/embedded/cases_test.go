@@ -616,3 +616,28 @@ func TestF01SplitsAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// The ledger keeps where the snapshot of -s lies, wherever the job is started
+// next.
+func TestRelativeRestorePath(t *testing.T) {
+	for _, prefix := range []string{"", "file://"} {
+		base, gate, out := t.TempDir(), jobtest.NewGate(), collect.New[string]()
+		build := countJob(out, script(records("a"), hold(gate), records("a")))
+		r := launch(t, filepath.Join(base, "one"), embedded.Options{}, build)
+		r.reach(gate)
+		path := filepath.Join("one", "test", fmt.Sprint("chk-", r.checkpoint()))
+		r.kill()
+		if prefix == "" {
+			t.Chdir(base)
+		} else {
+			path = filepath.Join(base, path)
+		}
+		r = launch(t, filepath.Join(base, "two"), embedded.Options{RestorePath: prefix + path}, build)
+		r.wait(embedded.Started)
+		r.kill()
+		t.Chdir("/")
+		gate.Open()
+		launch(t, filepath.Join(base, "two"), embedded.Options{}, build).end()
+		want(t, "counts", out.Values(), "a=1", "a=2")
+	}
+}

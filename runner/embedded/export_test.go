@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -11,15 +12,27 @@ import (
 
 var errNotRunning = errors.New("the job has no attempt under way")
 
-// trigger asks the running attempt for a snapshot and waits for it.
+// trigger asks the running attempt for a snapshot and waits for it. Of an
+// attempt that is starting it waits until it runs.
 func (j *Job) trigger(ctx context.Context, r coord.Request) (coord.Result, error) {
-	j.mu.Lock()
-	a := j.current
-	j.mu.Unlock()
+	a, starting := j.underWay()
+	for starting && ctx.Err() == nil {
+		runtime.Gosched()
+		a, starting = j.underWay()
+	}
 	if a == nil {
 		return coord.Result{}, errNotRunning
 	}
 	return a.coordinator.Trigger(ctx, r)
+}
+
+func (j *Job) underWay() (a *attempt, starting bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.state != "running" {
+		return nil, j.state == "starting" || j.state == "restarting"
+	}
+	return j.current, false
 }
 
 // TakeCheckpoint takes a checkpoint and returns its id.

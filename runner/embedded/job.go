@@ -61,6 +61,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	o.RestorePath = strings.TrimPrefix(o.RestorePath, "file://")
 	if o.RestorePath != "" && !strings.Contains(o.RestorePath, "://") {
 		abs, err := filepath.Abs(o.RestorePath) // the ledger keeps it
 		if err != nil {

@@ -7,10 +7,12 @@ import (
 	"io"
 	"path"
 
+	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/state"
 )
 
@@ -107,7 +109,11 @@ func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parall
 		out.Watermark = lowestWatermark(op)
 	}
 	out.Keyed = func(groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
-		return a.readKeyed(ctx, op, groups, fn)
+		err := a.readKeyed(ctx, op, groups, fn)
+		if damaged(err) {
+			return coord.AsFatal(fmt.Errorf("%w; go back to an earlier snapshot with -s PATH --rewind, or begin anew with --fresh", err))
+		}
+		return err
 	}
 	return out, nil
 }
@@ -139,6 +145,17 @@ func lowestWatermark(op *snapshot.Operator) *int64 {
 		}
 	}
 	return low
+}
+
+// damaged tells files that are no longer as they were written, which no
+// restart mends, from a storage that fails.
+func damaged(err error) bool {
+	for _, kind := range []error{snapshot.ErrNotSnapshot, snapshot.ErrTruncated, snapshot.ErrChecksum, snapshot.ErrMalformed, storage.ErrNotFound} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // readKeyed reads the sections of an operator that lie in groups.
