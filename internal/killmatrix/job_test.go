@@ -88,7 +88,7 @@ func (j *job) throttle(began time.Time) func(reading) reading {
 	return func(r reading) reading {
 		n := j.read.Add(1)
 		if due := time.Duration(float64(n) / j.rate * float64(time.Second)); due > time.Since(began) {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // load, not synchronisation
 		}
 		return r
 	}

@@ -32,13 +32,13 @@ type victim struct {
 // start starts the job at a parallelism.
 func (v *victim) start(t *testing.T, parallelism int, rate float64) *exec.Cmd {
 	t.Helper()
-	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	out, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	defer out.Close()
 	cmd := exec.Command(os.Args[0], append(v.args, "--parallelism", fmt.Sprint(parallelism), "--rate", fmt.Sprint(rate))...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
