@@ -49,7 +49,7 @@ type (
 		Fixed    [3]int64
 		Addr     netip.Addr
 		Left     string `avro:"-"`
-		unlisted int    `avro:"-"`
+		unlisted int    `avro:"-"` //nolint:unused // only its being there matters
 	}
 	node struct {
 		V    int

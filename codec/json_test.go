@@ -131,7 +131,7 @@ func TestJSONEncode(t *testing.T) {
 	p := &seven
 	for _, v := range []document{
 		{}, {B: "<a>&\u2028\xff\x00\n\"\\", C: 1e21, F32: 0.1, E: map[string]int{"b": 1, "a": 2}, F: &inner{}, PP: &p},
-		{C: -0.0, D: []int{}, By: []byte{}, ML: map[level]string{1: "x", 0: "y"}, Raw: json.RawMessage(`{"a": 1}`), Num: "1.50", Omit: "x"},
+		{C: math.Copysign(0, -1), D: []int{}, By: []byte{}, ML: map[level]string{1: "x", 0: "y"}, Raw: json.RawMessage(`{"a": 1}`), Num: "1.50", Omit: "x"},
 		{C: math.SmallestNonzeroFloat64, T: time.Unix(1, 1).UTC(), Ds: []document{{A: 1}}, I: map[string]any{"z": 1, "a": []any{nil}}},
 		{C: math.Inf(1)}, {L: 77}, {Raw: json.RawMessage(`{`)}, {Num: "x"},
 	} {

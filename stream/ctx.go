@@ -75,8 +75,10 @@ type Runtime struct {
 	restored bool
 }
 
-// Subtask and Parallelism tell which of how many copies of the operator this is.
-func (r *Runtime) Subtask() int     { return r.op.Subtask }
+// Subtask tells which copy of the operator this is, from 0.
+func (r *Runtime) Subtask() int { return r.op.Subtask }
+
+// Parallelism is the number of copies.
 func (r *Runtime) Parallelism() int { return r.op.Parallelism }
 
 // Attempt is the number of the job's start, from 1.

@@ -317,7 +317,9 @@ func FuzzSplit(f *testing.F) {
 		if back, err := (splitCodec{}).Decode(again); err != nil || back != s {
 			t.Fatalf("%+v came back as %+v, %v", s, back, err)
 		}
-		s.left()
+		if n := s.left(); n < 0 {
+			t.Fatalf("%d records are left of %+v", n, s)
+		}
 	})
 }
 

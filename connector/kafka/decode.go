@@ -43,7 +43,7 @@ func WithUndecodable[T any](values codec.Codec[T]) Decoder[Decoded[T]] {
 		v, err := values.Decode(r.Value)
 		if err != nil {
 			emit(Decoded[T]{Err: err.Error(), Record: *r}, r.Millis())
-			return nil
+			return nil //nolint:nilerr // the record carries the error
 		}
 		emit(Decoded[T]{Value: v}, r.Millis())
 		return nil

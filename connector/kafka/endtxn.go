@@ -174,7 +174,7 @@ func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again 
 	case outcomeOpen:
 		return true, nil
 	case outcomeAborted:
-		return false, fmt.Errorf("%w: %s was aborted, most likely because it was not committed within its timeout (state %s, epoch %d; commit was answered %v)",
+		return false, fmt.Errorf("%w: %s was aborted, most likely because it was not committed within its timeout (state %s, epoch %d; commit was answered %w)",
 			connector.ErrTransactionLost, t, d.State, d.ProducerEpoch, cause)
 	default:
 		return false, unknown(t, cause, fmt.Sprintf("state %s, producer %d epoch %d", d.State, d.ProducerID, d.ProducerEpoch))
@@ -182,7 +182,7 @@ func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again 
 }
 
 func unknown(t Transaction, cause error, found string) error {
-	return fmt.Errorf("%w: %s: commit was answered %v; %s", connector.ErrTransactionUnknown, t, cause, found)
+	return fmt.Errorf("%w: %s: commit was answered %w; %s", connector.ErrTransactionUnknown, t, cause, found)
 }
 
 type fate int
@@ -265,7 +265,7 @@ func (e *ender) abort(ctx context.Context, t Transaction) error {
 				return fmt.Errorf("abort of transaction %s: %w", t.ID, err)
 			}
 			if err != nil || outcome(t, d) != outcomeOpen {
-				return nil
+				return nil //nolint:nilerr // an id the broker has forgotten has nothing open
 			}
 		case isRefused(err):
 			return fmt.Errorf("abort of transaction %s: %w", t.ID, err)

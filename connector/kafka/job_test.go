@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -318,12 +317,6 @@ func (w *wire) ended() []kmsg.EndTxnRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.ends)
-}
-
-func (w *wire) newest() map[int16]int16 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.versions)
 }
 
 // within is a context that ends after a time.

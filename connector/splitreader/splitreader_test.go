@@ -22,7 +22,7 @@ type split struct {
 	at int64
 }
 
-func (s split) SplitID() string    { return s.id }
+func (s split) SplitID() string       { return s.id }
 func (s split) At(pos, _ int64) split { s.at = pos; return s }
 
 // script is a SplitReader that brings what is fed to it.

@@ -112,6 +112,7 @@ type Cursor struct {
 // Domain is a time domain of timers.
 type Domain int
 
+// The two time domains.
 const (
 	EventTime Domain = iota
 	ProcessingTime

@@ -103,7 +103,7 @@ func (s *Store[Acc]) fill(r unsafe.Pointer, acc []byte, a *memory.Arena) error {
 
 // cut splits the first accumulator off src.
 func (s *Store[Acc]) cut(src []byte) (acc, rest []byte, err error) {
-	n, k := 0, 0
+	var n, k int
 	if s.flat {
 		var long uint64
 		long, k = binary.Uvarint(src)

@@ -39,8 +39,11 @@ func DecodeMetadata(b []byte) (*Metadata, error) {
 	var head struct {
 		FormatVersion *uint64 `json:"format_version"`
 	}
-	if err := json.Unmarshal(body, &head); err != nil || head.FormatVersion == nil {
-		return nil, fmt.Errorf("%w: its JSON has no format_version (%v)", ErrNotSnapshot, err)
+	if err := json.Unmarshal(body, &head); err != nil {
+		return nil, fmt.Errorf("%w: its JSON cannot be read: %w", ErrNotSnapshot, err)
+	}
+	if head.FormatVersion == nil {
+		return nil, fmt.Errorf("%w: its JSON has no format_version", ErrNotSnapshot)
 	}
 	if err := checkVersion(*head.FormatVersion); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import "github.com/weirstream/weir/codec"
 // Kind tells checkpoints from savepoints.
 type Kind string
 
+// The kinds of snapshots.
 const (
 	Checkpoint Kind = "checkpoint"
 	Savepoint  Kind = "savepoint"

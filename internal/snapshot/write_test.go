@@ -85,7 +85,7 @@ func store(t testing.TB, blobs storage.Blobs, name string, data []byte) {
 func readAll(r *GroupReader) (all []section, err error) {
 	for {
 		h, data, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {

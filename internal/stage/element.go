@@ -16,6 +16,7 @@ const (
 	Watermark
 	// Idle says that the channel does not hold back event time until Active.
 	Idle
+	// Active ends Idle.
 	Active
 	// Mark carries a barrier.
 	Mark

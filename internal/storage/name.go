@@ -15,7 +15,7 @@ var ErrName = errors.New("storage: invalid name")
 // leading or trailing slash. Elements that begin with a dot are kept for the
 // storage's own files.
 func CheckName(name string) error {
-	reason := ""
+	var reason string
 	switch {
 	case name == "" || name == ".":
 		reason = "it is empty"

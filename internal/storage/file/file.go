@@ -275,7 +275,7 @@ func (b *Blobs) listEntry(ctx context.Context, dir string, e fs.DirEntry, fn fun
 		name = dir + "/" + name
 	}
 	if storage.CheckName(name) != nil {
-		return nil // a temporary file, a lock, or none of ours
+		return nil //nolint:nilerr // a temporary file, a lock, or none of ours
 	}
 	if e.IsDir() {
 		return b.list(ctx, name, fn)
@@ -332,7 +332,7 @@ func (b *Blobs) RemoveStale(ctx context.Context, prefix string, before time.Time
 		}
 		info, err := e.Info()
 		if err != nil || !info.ModTime().Before(before) {
-			return nil // gone meanwhile, or too young
+			return nil //nolint:nilerr // gone meanwhile, or too young
 		}
 		if os.Remove(file) == nil {
 			removed++
