@@ -16,10 +16,12 @@ type DecodeError struct {
 	Err error
 }
 
+// Error names format, place and cause.
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode %s: at byte %d: %v", e.Format, e.Offset, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // ErrIncompatible is wrapped by the error of Resolve for a stored format that

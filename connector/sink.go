@@ -22,11 +22,13 @@ const (
 	ExactlyOnce
 )
 
+// String is "none", "at-least-once" or "exactly-once".
 func (d Delivery) String() string { return [...]string{"none", "at-least-once", "exactly-once"}[d] }
 
 // Sink describes an output of records T whose committables are of type C.
 // A sink that publishes as it writes has C = NoCommit and no committer.
 type Sink[T, C any] interface {
+	// Delivery is what the sink promises, settled when the job is built.
 	Delivery() Delivery
 	// CommittableCodec encodes committables; it is not asked for without a
 	// committer.
@@ -45,10 +47,12 @@ type NoCommit struct{}
 type SinkContext interface {
 	// Context ends when the attempt ends.
 	Context() context.Context
+	// Logger logs with the sink's id; Job is the name of the job.
 	Logger() *slog.Logger
 	Job() string
 	// Lineage and Attempt identify this start of the job (see the ledger);
-	// Operator is the sink's id.
+	// Operator is the sink's id; Subtask is the writer's number, from 0, of
+	// Parallelism.
 	Lineage() string
 	Attempt() int64
 	Operator() string
@@ -57,6 +61,7 @@ type SinkContext interface {
 	// CheckpointInterval and CheckpointTimeout are zero without checkpoints.
 	CheckpointInterval() time.Duration
 	CheckpointTimeout() time.Duration
+	// Count adds to a named counter of the sink.
 	Count(name string, n int64)
 }
 
@@ -85,6 +90,7 @@ type Writer[T, C any] interface {
 
 // CommitterContext is what a committer may use of the engine.
 type CommitterContext interface {
+	// The methods are those of SinkContext.
 	Logger() *slog.Logger
 	Job() string
 	Lineage() string
@@ -115,5 +121,6 @@ type Committer[C any] interface {
 	// and must be called between listing and aborting: its error ends the
 	// sweep.
 	Sweep(ctx context.Context, stillNewest func() error) error
+	// Close releases everything. It neither commits nor aborts.
 	Close() error
 }

@@ -72,6 +72,7 @@ type Enumerator[S Split, E any] interface {
 type EnumeratorContext[S Split] interface {
 	// Context ends when the attempt ends.
 	Context() context.Context
+	// Logger logs with the source's id.
 	Logger() *slog.Logger
 	// Parallelism is the number of readers.
 	Parallelism() int
@@ -100,7 +101,9 @@ type EnumeratorContext[S Split] interface {
 type ReaderContext interface {
 	// Context ends when the attempt ends.
 	Context() context.Context
+	// Logger logs with the source's id and the subtask.
 	Logger() *slog.Logger
+	// Subtask is the reader's number, from 0, of Parallelism.
 	Subtask() int
 	Parallelism() int
 	// Wake tells the engine to poll again. It may be called from any
@@ -139,12 +142,18 @@ type Reader[T any, S Split] interface {
 	Start() error
 	// Poll emits at most one batch, of one split, into out.
 	Poll(out *Output[T]) (Status, error)
+	// AddSplits adds splits to be read from their positions: restored ones, and
+	// those that the enumerator assigns.
 	AddSplits(splits []S) error
+	// NoMoreSplits says that no further split follows: when those there are
+	// have been read, Poll returns End.
 	NoMoreSplits() error
+	// HandleEvent receives an event that the enumerator sent.
 	HandleEvent(event any) error
 	// Snapshot returns all splits with their position: everything emitted so
 	// far lies before it, everything else behind.
 	Snapshot(checkpoint int64) ([]S, error)
+	// CheckpointComplete is as for the enumerator.
 	CheckpointComplete(checkpoint int64) error
 	// PauseSplits stops and resumes the emission of splits by id.
 	PauseSplits(pause, resume []string) error

@@ -39,8 +39,9 @@ func Main(name string, build func(*stream.Job), opts ...Option) {
 
 // Run runs the job that build describes and blocks until it ends. It reads no
 // flags, handles no signals and touches nothing global, so that several jobs
-// may run in one process. When ctx ends the job is cancelled, and continues
-// from its last checkpoint at the next Run with the same name and directory.
+// may run in one process. When ctx ends the job is cancelled, without a final
+// snapshot, and continues from its last checkpoint at the next Run with the same
+// name and directory, unless its checkpoint.Retention deletes that.
 //
 // It returns nil when the job finished, now or in an earlier run, the cause of
 // the end of ctx when that came first, or the error that the job failed with.

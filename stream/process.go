@@ -18,6 +18,8 @@ import (
 // by its constructor, are those of the record's key. See Process for the
 // hooks it may have besides.
 type Processor[K comparable, In, Out any] interface {
+	// Process handles a record. Its error fails the attempt: the job restarts
+	// from its last checkpoint, or ends. ctx is valid during the call only.
 	Process(ctx *Ctx[K, Out], v In) error
 }
 

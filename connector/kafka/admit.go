@@ -18,6 +18,7 @@ type MissingOffsetError struct {
 	Offset, Start, End int64
 }
 
+// Error says where, what is there, and why most likely.
 func (e *MissingOffsetError) Error() string {
 	why := "retention deleted records that were not read"
 	if e.Offset > e.End {

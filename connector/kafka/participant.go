@@ -79,6 +79,7 @@ type TransactionTimeoutError struct {
 	Timeout, Maximum time.Duration
 }
 
+// Error names both, and what to do.
 func (e *TransactionTimeoutError) Error() string {
 	maximum := "unknown"
 	if e.Maximum > 0 {

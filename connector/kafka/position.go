@@ -63,6 +63,7 @@ func first(ps []Position) *Position {
 	return &ps[0]
 }
 
+// String says in words what the position is.
 func (p Position) String() string {
 	switch p.kind {
 	case earliest:

@@ -29,6 +29,7 @@ type Transaction struct {
 	Topics []string
 }
 
+// String names the transaction for messages.
 func (t Transaction) String() string {
 	return fmt.Sprintf("%s (producer %d epoch %d, opened %s, timeout %v, topics %s)",
 		t.ID, t.ProducerID, t.Epoch, t.Opened.UTC().Format(time.RFC3339), t.Timeout, strings.Join(t.Topics, ","))

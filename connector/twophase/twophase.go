@@ -68,6 +68,7 @@ type Coordinator[C any] interface {
 	// RecoverAndAbort aborts a transaction that Open listed, exactly that one,
 	// if it is still open.
 	RecoverAndAbort(ctx context.Context, txn C) error
+	// Close releases everything. It ends no transaction.
 	Close() error
 }
 
