@@ -170,6 +170,53 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
+var (
+	row     = regexp.MustCompile("(?m)^\\| (`.*?) \\| ")
+	concat  = regexp.MustCompile("\" \\+\n\t+\"")
+	verb    = regexp.MustCompile("%[a-zA-Z]")
+	pieces  = regexp.MustCompile(`…|: `)
+	message = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestMessagesExist holds the messages that tables of errors quote to the
+// program: what lies between two ellipses, or colons, must be in its text.
+func TestMessagesExist(t *testing.T) {
+	program := source(t)
+	all := pages(t)
+	_, ofCheckpoints, _ := strings.Cut(all["checkpoints.md"], "## Errors")
+	rows := row.FindAllStringSubmatch(all["errors.md"]+ofCheckpoints, -1)
+	if len(rows) < 40 {
+		t.Errorf("only %d messages were found", len(rows))
+	}
+	for _, r := range rows {
+		for _, m := range message.FindAllStringSubmatch(r[1], -1) {
+			for _, part := range pieces.Split(m[1], -1) {
+				if part = strings.Trim(part, `": `); !strings.Contains(program, part) {
+					t.Errorf("no text of the program has %q, which is quoted as `%s`", part, m[1])
+				}
+			}
+		}
+	}
+}
+
+// source returns the text of the program, with strings that are put together
+// of several lines in one and without what is filled in.
+func source(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		all.WriteString(read(t, path))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(verb.ReplaceAllString(concat.ReplaceAllString(all.String(), ""), ""), `\"`, `"`)
+}
+
 func TestProgramsAreFormatted(t *testing.T) {
 	for page, text := range pages(t) {
 		for _, m := range fenced.FindAllStringSubmatch(text, -1) {
