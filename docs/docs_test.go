@@ -15,20 +15,26 @@ import (
 	"testing"
 )
 
-// pages returns the text of every page by its path below this directory.
+// pages returns the text of every page, those of the root included, by its
+// path from this directory.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".md" {
-			return err
+	paths, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			paths = append(paths, path)
 		}
-		text, err := os.ReadFile(path)
-		found[path] = strings.ReplaceAll(string(text), "\r\n", "\n")
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, p := range paths {
+		found[p] = strings.ReplaceAll(read(t, p), "\r\n", "\n")
 	}
 	return found
 }
@@ -105,7 +111,7 @@ var clause = regexp.MustCompile(`(?m)^package (\w+)$`)
 func programs(all map[string]string) map[string]string {
 	files := map[string]string{}
 	for page, text := range all {
-		base := strings.NewReplacer("-", "", "/", "", ".md", "").Replace(filepath.ToSlash(page))
+		base := strings.NewReplacer("-", "", "/", "", ".md", "", ".", "").Replace(filepath.ToSlash(page))
 		dir, last := "", ""
 		for i, m := range fenced.FindAllStringSubmatch(text, -1) {
 			name := clause.FindStringSubmatch(m[2])
