@@ -216,13 +216,13 @@ func (a *attempt) makeCoordinator() (err error) {
 // work runs the tasks, the enumerators and the coordinator until the first of
 // them ends.
 func (a *attempt) work() error {
+	a.job.begin(a) // before any task, which may already be waited for by who wants a snapshot
 	for _, t := range a.wiring.tasks {
-		a.spawn(func(ctx context.Context) error { return t.Run(ctx) })
+		a.spawn(t.Run)
 	}
 	for _, e := range a.enumerators {
 		a.spawn(e.Run)
 	}
-	a.job.begin(a)
 	var from int64
 	if a.start.Restored != nil {
 		from = a.start.Restored.ID

@@ -1,0 +1,41 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+
+	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// ErrNotRunning refuses a snapshot of a job that is not running, or no more.
+var ErrNotRunning = errors.New("the job is not running: a snapshot is taken of a running job")
+
+// Checkpoint takes a checkpoint besides the periodic ones and waits until it
+// is completed. It returns its id. Restarts of the job do not repeat the
+// request: the error then says that the attempt ended.
+func (j *Job) Checkpoint(ctx context.Context) (id int64, err error) {
+	r, err := j.take(ctx, coord.Request{Kind: snapshot.Checkpoint})
+	return r.ID, err
+}
+
+// Savepoint takes a savepoint below dir, a path of the file system, and waits
+// until it is stored and what it holds for sinks is committed: from then on
+// any job may start from it, also in another checkpoint directory and with
+// another parallelism. It returns the path of the savepoint. An empty dir
+// means the default savepoint directory of the options.
+func (j *Job) Savepoint(ctx context.Context, dir string) (path string, err error) {
+	r, err := j.take(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
+	return r.Path, err
+}
+
+// take asks the running attempt for a snapshot and waits for it.
+func (j *Job) take(ctx context.Context, r coord.Request) (coord.Result, error) {
+	j.mu.Lock()
+	a := j.current
+	j.mu.Unlock()
+	if a == nil {
+		return coord.Result{}, ErrNotRunning
+	}
+	return a.coordinator.Trigger(ctx, r)
+}
