@@ -280,13 +280,7 @@ func (o *sourceOp[T, S, E]) Watermark(now int64, backPressured bool) (int64, boo
 
 func (o *sourceOp[T, S, E]) Flush() error { return o.emit.Flush() }
 
-// PrepareSnapshot emits what a punctuated watermark cut off: for the reader
-// it lies before the barrier.
-func (o *sourceOp[T, S, E]) PrepareSnapshot(*stage.Barrier) error {
-	rows := o.rest
-	o.rest = stage.Rows[T]{}
-	return o.emit.Pass(&rows)
-}
+func (o *sourceOp[T, S, E]) Pending() bool { return len(o.rest.Vals) > 0 }
 
 func (o *sourceOp[T, S, E]) Snapshot(b *stage.Barrier) (stage.Part, error) {
 	splits, err := o.reader.Snapshot(b.ID)

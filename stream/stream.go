@@ -134,7 +134,7 @@ func Union[T any](s Stream[T], more ...Stream[T]) Stream[T] {
 // of bytes or a flat struct of those.
 func KeyBy[K comparable, T any](s Stream[T], key func(T) K) Keyed[K, T] {
 	if err := keyable[K](); err != nil {
-		s.job.failf(site(), "key by %T: %w", *new(K), err)
+		s.job.failf(site(), "KeyBy: %w", err)
 	}
 	return Keyed[K, T]{stream: s, key: key}
 }

@@ -28,9 +28,10 @@ func R[T any](v T, at int64) Item[T] { return Item[T]{V: v, At: at} }
 func WM[T any](at int64) Item[T] { return Item[T]{At: at, wm: true} }
 
 // Script is a source that emits the items in order, the watermarks among them
-// before the next record. It is read by one subtask.
+// before the next record. It is read by one subtask, whatever the
+// parallelism.
 func Script[T any](j *stream.Job, id string, items ...Item[T]) stream.Stream[T] {
-	return Splits(j, id, 0, items)
+	return read(j, id, 0, [][]Item[T]{items}, stream.Parallelism(1))
 }
 
 // Job builds a job and makes it runnable; options of the job set in code are

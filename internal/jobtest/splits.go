@@ -44,12 +44,16 @@ func Hold[T any](g *Gate) Item[T] { return Item[T]{gate: g} }
 // out to the subtasks in turn. A split that brings nothing for idle (0 for
 // never) does not hold back event time.
 func Splits[T any](j *stream.Job, id string, idle time.Duration, splits ...[]Item[T]) stream.Stream[T] {
-	s := stream.From(j, id, &scripts[T]{splits}, strategy[T](idle))
+	return read(j, id, idle, splits)
+}
+
+func read[T any](j *stream.Job, id string, idle time.Duration, splits [][]Item[T], opts ...stream.Option) stream.Stream[T] {
+	s := stream.FromWith(j, id, &scripts[T]{splits}, opts, strategy[T](idle))
 	return stream.FlatMap(s, func(i Item[T], emit func(T)) {
 		if !i.wm {
 			emit(i.V)
 		}
-	}, stream.ID(id+"-records"))
+	}, append(opts, stream.ID(id+"-records"))...)
 }
 
 func strategy[T any](idle time.Duration) watermark.Strategy[Item[T]] {

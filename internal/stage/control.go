@@ -50,9 +50,17 @@ func (t *Task) unblock() {
 	}
 }
 
-// letters handles what the host posted.
+// letters handles what the host posted. While the source holds a part of a
+// batch back a barrier waits, and with it what was posted after it: a split
+// assigned behind the barrier is in no part of the snapshot.
 func (t *Task) letters() error {
-	for _, l := range t.mail.take() {
+	ls := append(t.putOff, t.mail.take()...)
+	t.putOff = nil
+	for i, l := range ls {
+		if l.trigger != nil && t.source.Pending() {
+			t.putOff = ls[i:]
+			return nil
+		}
 		if err := t.letter(l); err != nil {
 			return err
 		}

@@ -65,6 +65,10 @@ type Source interface {
 	// Poll emits at most one batch. forward asks for Watermark to be called
 	// before anything else.
 	Poll() (st connector.Status, forward bool, err error)
+	// Pending tells that a watermark cut off a part of the last batch, which
+	// the next poll emits. A barrier waits for it: for the reader all of the
+	// batch lies before.
+	Pending() bool
 	// Event delivers what the enumerator sent.
 	Event(e SourceEvent) error
 	// Watermark returns the event time of the source and whether it is idle.

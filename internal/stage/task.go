@@ -52,6 +52,7 @@ type TaskConfig struct {
 type Task struct {
 	TaskConfig
 	mail     mailbox
+	putOff   []letter // taken from mail, for later
 	source   Source
 	head     any
 	blocked  []bool

@@ -23,8 +23,8 @@ import (
 // thrice would restart a job that no restart mends, and be noticed.
 var thrice = checkpoint.FixedDelay{Attempts: 3, Delay: ms}
 
-// refused runs a job that must fail without a restart and returns its error.
-func refused(t *testing.T, dir string, o embedded.Options, build func(*stream.Job)) error {
+// failsAtOnce runs a job that must fail without a restart and returns its error.
+func failsAtOnce(t *testing.T, dir string, o embedded.Options, build func(*stream.Job)) error {
 	t.Helper()
 	o.Restart = thrice
 	r := launch(t, dir, o, build)
@@ -70,7 +70,7 @@ func TestBadRestorePath(t *testing.T) {
 	}
 	for _, p := range []string{filepath.Join(dir, "nowhere"), empty, text, other, filepath.Dir(other)} {
 		t.Run(filepath.Base(p), func(t *testing.T) {
-			err := refused(t, filepath.Join(t.TempDir(), "chk"), embedded.Options{RestorePath: p}, build)
+			err := failsAtOnce(t, filepath.Join(t.TempDir(), "chk"), embedded.Options{RestorePath: p}, build)
 			t.Log(err)
 			wantError(t, err, p, "snapshot")
 		})
@@ -115,8 +115,8 @@ func TestBadMetadata(t *testing.T) {
 				if err := os.WriteFile(name, edit(whole), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				wantError(t, refused(t, dir, embedded.Options{}, build), "chk-1/_metadata", "-s PATH --rewind")
-				wantError(t, refused(t, dir, embedded.Options{RestorePath: chk, Rewind: true}, build), "chk-1/_metadata")
+				wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "chk-1/_metadata", "-s PATH --rewind")
+				wantError(t, failsAtOnce(t, dir, embedded.Options{RestorePath: chk, Rewind: true}, build), "chk-1/_metadata")
 			})
 		}
 	}
@@ -239,7 +239,7 @@ func TestBadStateType(t *testing.T) {
 			r.reach(gate)
 			r.suspend()
 			gate.Open()
-			err := refused(t, dir, embedded.Options{}, tc.is(items))
+			err := failsAtOnce(t, dir, embedded.Options{}, tc.is(items))
 			t.Log(err)
 			wantError(t, err, `"typed"`, `"v"`, "stored", "another name")
 		})
@@ -252,7 +252,7 @@ func TestBadKeyType(t *testing.T) {
 	r := launch(t, dir, embedded.Options{}, countJob(collect.New[string](), items))
 	r.reach(gate)
 	r.suspend()
-	err := refused(t, dir, embedded.Options{}, func(j *stream.Job) {
+	err := failsAtOnce(t, dir, embedded.Options{}, func(j *stream.Job) {
 		s := jobtest.Script(j, "in", items...)
 		stream.To(stream.Process(stream.KeyBy(s, floatKey), "count", newFloatCounter), "out", collect.New[string]())
 	})
@@ -268,7 +268,7 @@ func TestBadSourceKind(t *testing.T) {
 	})
 	r.reach(gate)
 	r.suspend()
-	err := refused(t, dir, embedded.Options{}, func(j *stream.Job) {
+	err := failsAtOnce(t, dir, embedded.Options{}, func(j *stream.Job) {
 		stream.To(stream.FromSlice(j, "in", []string{"a"}), "out", out)
 	})
 	t.Log(err)
@@ -281,8 +281,8 @@ func TestBadMaxParallelism(t *testing.T) {
 	r := launch(t, dir, embedded.Options{MaxParallelism: 16}, build)
 	r.reach(gate)
 	r.suspend()
-	wantError(t, refused(t, dir, embedded.Options{MaxParallelism: 32}, build), `"count"`, "32", "16", "--fresh")
-	wantError(t, refused(t, dir, embedded.Options{Parallelism: 17}, build), `"count"`, "17", "at most 16")
+	wantError(t, failsAtOnce(t, dir, embedded.Options{MaxParallelism: 32}, build), `"count"`, "32", "16", "--fresh")
+	wantError(t, failsAtOnce(t, dir, embedded.Options{Parallelism: 17}, build), `"count"`, "17", "at most 16")
 }
 
 func TestBadTwoProcesses(t *testing.T) {
@@ -290,7 +290,7 @@ func TestBadTwoProcesses(t *testing.T) {
 	build := countJob(collect.New[string](), script(records("a"), hold(gate)))
 	r := launch(t, dir, embedded.Options{}, build)
 	r.reach(gate)
-	err := refused(t, dir, embedded.Options{}, build)
+	err := failsAtOnce(t, dir, embedded.Options{}, build)
 	host, herr := os.Hostname()
 	if herr != nil {
 		t.Fatal(herr)
