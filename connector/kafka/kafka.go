@@ -6,6 +6,7 @@
 package kafka
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"slices"
@@ -97,6 +98,11 @@ func (c *client) names() string { return strings.Join(c.servers, ",") }
 
 // unreachable describes a failure to get an answer within a time.
 func (c *client) unreachable(within time.Duration, err error) error {
+	var missing *missingTopicError
+*missingTopicError
+	if errors.As(err, &missing) {
+		return fmt.Errorf("%w (looked for %v)", err, within)
+	}
 	return fmt.Errorf("kafka at %s did not answer within %v: %w; check that the brokers run, that the addresses (kafka.Brokers) are right and that they can be reached from here", c.names(), within, err)
 }
 
