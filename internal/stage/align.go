@@ -18,18 +18,22 @@ type verdict struct {
 	done bool
 	// block: read no more from this channel until the barrier is done.
 	block bool
+	// unblock: first read again from all channels blocked so far.
+	unblock bool
 }
 
 func newAligner(channels int) *aligner {
 	return &aligner{channels: channels, seen: map[int64][]bool{}, dead: map[int64]bool{}}
 }
 
-// barrier notes that a barrier came on a channel. A newer barrier that is
-// done makes older ones, whose rest can no longer come, void.
+// barrier notes that a barrier came on a channel. Barriers of a channel come
+// in order: an older one that this channel has not delivered was aborted on
+// its way here, and the notice of that may be still to come.
 func (a *aligner) barrier(ch int, b *Barrier) verdict {
 	if b.ID <= a.last || a.dead[b.ID] {
 		return verdict{}
 	}
+	unblock := a.overtake(ch, b.ID)
 	s := a.seen[b.ID]
 	if s == nil {
 		s = make([]bool, a.channels)
@@ -38,7 +42,7 @@ func (a *aligner) barrier(ch int, b *Barrier) verdict {
 	s[ch] = true
 	for _, ok := range s {
 		if !ok {
-			return verdict{block: !b.AtLeastOnce}
+			return verdict{block: !b.AtLeastOnce, unblock: unblock}
 		}
 	}
 	a.last = b.ID
@@ -52,7 +56,18 @@ func (a *aligner) barrier(ch int, b *Barrier) verdict {
 			delete(a.dead, id)
 		}
 	}
-	return verdict{done: true}
+	return verdict{done: true, unblock: unblock}
+}
+
+// overtake gives up the barriers before id that ch will not deliver any more.
+func (a *aligner) overtake(ch int, id int64) (any bool) {
+	for older, seen := range a.seen {
+		if older < id && !seen[ch] {
+			a.abort(older)
+			any = true
+		}
+	}
+	return any
 }
 
 // abort gives up a barrier: what is still to come of it counts for nothing.

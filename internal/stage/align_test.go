@@ -9,6 +9,7 @@ func TestAligner(t *testing.T) {
 		id          int64
 		abort       int64
 		done, block bool
+		unblock     bool
 	}
 	cases := map[string]struct {
 		channels    int
@@ -30,7 +31,11 @@ func TestAligner(t *testing.T) {
 			{ch: 0, id: 1}, {ch: 0, id: 2}, {abort: 2}, {ch: 1, id: 1, done: true}, {ch: 1, id: 2}, {ch: 0, id: 3}, {ch: 1, id: 3, done: true},
 		}},
 		"a newer barrier that is done makes older ones void": {2, true, []step{
-			{ch: 0, id: 1}, {ch: 0, id: 2}, {ch: 1, id: 2, done: true}, {ch: 1, id: 1},
+			{ch: 0, id: 1}, {ch: 0, id: 2}, {ch: 1, id: 2, done: true, unblock: true}, {ch: 1, id: 1},
+		}},
+		"a newer barrier overtakes one that was aborted on its way": {3, false, []step{
+			{ch: 0, id: 1, block: true}, {ch: 1, id: 2, block: true, unblock: true}, {abort: 1},
+			{ch: 0, id: 2, block: true}, {ch: 2, id: 1}, {ch: 2, id: 2, done: true},
 		}},
 		"a repeated barrier does nothing": {2, false, []step{
 			{ch: 0, id: 1, block: true}, {ch: 1, id: 1, done: true}, {ch: 1, id: 1},
@@ -45,7 +50,7 @@ func TestAligner(t *testing.T) {
 					continue
 				}
 				got := a.barrier(s.ch, &Barrier{ID: s.id, AtLeastOnce: c.atLeastOnce})
-				if want := (verdict{done: s.done, block: s.block}); got != want {
+				if want := (verdict{done: s.done, block: s.block, unblock: s.unblock}); got != want {
 					t.Fatalf("step %d, barrier %d on channel %d: got %+v, want %+v", i, s.id, s.ch, got, want)
 				}
 			}

@@ -17,15 +17,9 @@ func (t *Task) barrier(b *Barrier) error {
 	for _, w := range t.Outputs {
 		w.Control(Element{Kind: Mark, Barrier: b})
 	}
-	parts := make([]Part, 0, len(t.Operators))
-	for i, op := range t.Operators {
-		p, err := op.Snapshot(b)
-		if err != nil {
-			releaseParts(parts)
-			return err
-		}
-		p.Operator = t.Contexts[i].Operator
-		parts = append(parts, p)
+	parts, err := t.freeze(b)
+	if err != nil {
+		return err
 	}
 	t.stopped = t.stopped || b.Stop
 	t.unblock()
@@ -33,6 +27,28 @@ func (t *Task) barrier(b *Barrier) error {
 	t.Load.BarrierMax.Store(max(t.Load.BarrierMax.Load(), int64(took)))
 	t.Host.Snapshot(t.ID, b, parts, took)
 	return nil
+}
+
+// freeze takes the operators' parts. If one fails, or panics, all are given
+// up: they hold state memory.
+func (t *Task) freeze(b *Barrier) ([]Part, error) {
+	parts := make([]Part, 0, len(t.Operators))
+	complete := false
+	defer func() {
+		if !complete {
+			releaseParts(parts)
+		}
+	}()
+	for i, op := range t.Operators {
+		p, err := op.Snapshot(b)
+		p.Operator = t.Contexts[i].Operator
+		parts = append(parts, p)
+		if err != nil {
+			return nil, err
+		}
+	}
+	complete = true
+	return parts, nil
 }
 
 func releaseParts(parts []Part) {

@@ -69,7 +69,7 @@ type Task struct {
 	at        int // operator the advance has come to
 	closing   bool
 	done      bool // input ended and processed
-	stopped   bool // a stop barrier has passed the source
+	stopped   bool // a stop barrier has passed
 
 	start         time.Time
 	last          time.Time
@@ -117,9 +117,9 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		if p := recover(); p != nil {
 			err = t.panicked(p)
 		}
-		for _, op := range t.Operators {
-			if cerr := closeOperator(op); cerr != nil && err == nil {
-				err = cerr
+		for i, op := range t.Operators {
+			if cerr := closeOperator(op); cerr != nil {
+				t.Contexts[i].Logger.Warn("closing an operator", "error", cerr)
 			}
 		}
 	}()
@@ -213,7 +213,7 @@ func (t *Task) loop(ctx context.Context) error {
 func (t *Task) wait(ctx context.Context, o outcome) {
 	now := time.Now()
 	t.Load.Busy.Add(int64(now.Sub(t.last)))
-	t.timer.Reset(t.patience(now))
+	t.timer.Reset(t.patience(o))
 	select {
 	case <-t.Waker.C:
 	case <-t.timer.C:
@@ -230,10 +230,14 @@ func (t *Task) wait(ctx context.Context, o outcome) {
 	}
 }
 
-// patience is how long the task may sleep without being woken.
-func (t *Task) patience(now time.Time) time.Duration {
+// patience is how long the task may sleep without being woken. While outputs
+// are full no timer fires.
+func (t *Task) patience(o outcome) time.Duration {
 	d := time.Hour
-	if t.source != nil && !t.done {
+	if o == full || t.resting() {
+		return d
+	}
+	if t.source != nil {
 		d = max(t.WatermarkInterval, time.Millisecond)
 	}
 	wall := t.Now()
@@ -256,7 +260,7 @@ func (t *Task) step(now time.Time) (outcome, error) {
 	if more, err := t.processingTime(); more || err != nil {
 		return worked, err
 	}
-	if t.advancing {
+	if t.advancing && !t.stopped {
 		return worked, t.advance()
 	}
 	if t.source != nil {
@@ -265,9 +269,13 @@ func (t *Task) step(now time.Time) (outcome, error) {
 	return t.pollInputs()
 }
 
+// resting tells that the task emits nothing of its own accord any more: its
+// input has ended, or what it emitted would lie behind the last snapshot.
+func (t *Task) resting() bool { return t.done || t.stopped }
+
 // processingTime fires due timers; did tells that there were any.
 func (t *Task) processingTime() (did bool, err error) {
-	if t.done {
+	if t.resting() {
 		return false, nil
 	}
 	wall := int64(math.MinInt64)
@@ -399,6 +407,9 @@ func (t *Task) receive(ch int, e Element) error {
 		return t.eventTime(t.combiner.Watermark(), t.combiner.Idle())
 	case Mark:
 		v := t.align.barrier(ch, e.Barrier)
+		if v.unblock {
+			t.unblock()
+		}
 		if v.block {
 			t.blocked[ch] = true
 			t.aligning = e.Barrier.ID

@@ -22,7 +22,7 @@ func TestPatienceWithDistantTimers(t *testing.T) {
 		wall + 7_200_000: time.Hour, math.MaxInt64: time.Hour,
 	} {
 		task := NewTask(TaskConfig{Operators: []Operator{&waiting{at: at}}, Waker: NewWaker(), Now: func() int64 { return wall }})
-		if got := task.patience(time.Time{}); got != want {
+		if got := task.patience(dry); got != want {
 			t.Errorf("timer at %d: sleeps for %v, want %v", at, got, want)
 		}
 	}
