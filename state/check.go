@@ -30,7 +30,7 @@ func CheckFields(operator string, fields []*entry.Field, stored []snapshot.State
 			continue
 		}
 		if want := stateOf(f); !equal(s, want) {
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; give the new form another name, or restore with the old one",
+			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; declare the new form beside it under another name, or restore with the old one",
 				operator, ErrIncompatible, s.Name, describe(s), describe(want)))
 		}
 	}

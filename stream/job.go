@@ -99,7 +99,7 @@ func (j *Job) failf(site, format string, args ...any) {
 
 // add appends a node; options have been applied.
 func (j *Job) add(n *graph.Node) *graph.Node {
-	if n.ID == "" {
+	if n.ID == "" && !n.Stateful { // state is matched by id: that of others must be given
 		n.ID = fmt.Sprintf("%s-%d", n.Kind, len(j.nodes)+1)
 	}
 	if n.Name == "" {

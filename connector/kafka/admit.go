@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirstream/weir/connector"
 )
 
 // MissingOffsetError is the failure of a source whose next offset does not
@@ -17,6 +19,9 @@ type MissingOffsetError struct {
 	// Offset was to be read next; Start to End, End excluded, is there.
 	Offset, Start, End int64
 }
+
+// Is makes it fatal: the records will not come back.
+func (e *MissingOffsetError) Is(target error) bool { return target == connector.ErrFatal }
 
 // Error says where, what is there, and why most likely.
 func (e *MissingOffsetError) Error() string {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirstream/weir/connector"
 )
 
 const (
@@ -140,6 +142,9 @@ type missingTopicError struct {
 	servers string
 	topics  []string
 }
+
+// Is makes it fatal: the topic was waited for.
+func (e *missingTopicError) Is(target error) bool { return target == connector.ErrFatal }
 
 func (e *missingTopicError) Error() string {
 	return fmt.Sprintf("kafka at %s has no topic %s; create it or correct its name", e.servers, strings.Join(e.topics, ", "))

@@ -99,7 +99,6 @@ func (c *client) names() string { return strings.Join(c.servers, ",") }
 // unreachable describes a failure to get an answer within a time.
 func (c *client) unreachable(within time.Duration, err error) error {
 	var missing *missingTopicError
-*missingTopicError
 	if errors.As(err, &missing) {
 		return fmt.Errorf("%w (looked for %v)", err, within)
 	}

@@ -79,6 +79,9 @@ type TransactionTimeoutError struct {
 	Timeout, Maximum time.Duration
 }
 
+// Is makes it fatal: one of the two settings has to change.
+func (e *TransactionTimeoutError) Is(target error) bool { return target == connector.ErrFatal }
+
 // Error names both, and what to do.
 func (e *TransactionTimeoutError) Error() string {
 	maximum := "unknown"

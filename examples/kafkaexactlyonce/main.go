@@ -26,8 +26,8 @@ type options struct {
 
 func (o *options) define(f *flag.FlagSet) {
 	f.StringVar(&o.servers, "bootstrap-servers", "localhost:9092", "Kafka brokers, HOST:PORT, separated by commas")
-	f.StringVar(&o.input, "input", "input-topic", "topic to read")
-	f.StringVar(&o.output, "output", "output-topic", "topic to write")
+	f.StringVar(&o.input, "input-topic", "input-topic", "topic to read")
+	f.StringVar(&o.output, "output-topic", "output-topic", "topic to write")
 	f.DurationVar(&o.restartDelay, "restart-delay", time.Second, "pause before each of the 3 restarts")
 }
 

@@ -22,15 +22,15 @@ func AsFatal(err error) error {
 
 // Fatal reports whether starting the job again cannot help, or must not be
 // done without a decision: err was marked by AsFatal, is ErrFinished,
-// ErrRefused, ErrFenced, an UncommittedError, or a transaction that is lost or
-// whose outcome is unknown.
+// ErrRefused, ErrFenced, a connector.ErrFatal, an UncommittedError, or a
+// transaction that is lost or whose outcome is unknown.
 func Fatal(err error) bool {
 	var marked fatalError
 	var uncommitted *UncommittedError
 	if errors.As(err, &marked) || errors.As(err, &uncommitted) {
 		return true
 	}
-	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrTransactionLost, connector.ErrTransactionUnknown} {
+	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrFatal, connector.ErrTransactionLost, connector.ErrTransactionUnknown} {
 		if errors.Is(err, final) {
 			return true
 		}

@@ -62,6 +62,9 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		return nil, err
 	}
 	o.RestorePath = strings.TrimPrefix(o.RestorePath, "file://")
+	if err := settleDir(&o.Checkpoint.Dir); err != nil {
+		return nil, err
+	}
 	if o.RestorePath != "" && !strings.Contains(o.RestorePath, "://") {
 		abs, err := filepath.Abs(o.RestorePath) // the ledger keeps it
 		if err != nil {
@@ -72,6 +75,24 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created"}
 	j.m = newMetrics(j, o.Registerer)
 	return j, nil
+}
+
+// settleDir makes a checkpoint directory absolute, for it names the storage in
+// the ledger, and refuses what is no directory of this machine.
+func settleDir(dir *string) error {
+	path := strings.TrimPrefix(*dir, "file://")
+	if path == "" || path == checkpoint.Memory {
+		return nil
+	}
+	if scheme, _, ok := strings.Cut(path, "://"); ok {
+		return fmt.Errorf("checkpoint directory %s: no storage for %s:// is linked in; use a directory, or memory:", *dir, scheme)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint directory %s: %w", *dir, err)
+	}
+	*dir = abs
+	return nil
 }
 
 // checkSinks refuses exactly-once sinks that cannot keep their promise.
@@ -134,10 +155,10 @@ func (j *Job) openStorage() (storage.Blobs, func(), error) {
 	switch {
 	case j.opts.Storage != nil:
 		return j.opts.Storage, func() {}, nil
-	case dir == "" || dir == "memory:":
+	case dir == "" || dir == checkpoint.Memory:
 		return mem.New(), func() {}, nil
 	}
-	fs := file.New(strings.TrimPrefix(dir, "file://"))
+	fs := file.New(dir)
 	unlock, err := fs.LockDir(j.graph.Job)
 	if err != nil {
 		return nil, nil, fmt.Errorf("checkpoint directory %s, job %q: %w", dir, j.graph.Job, err)
