@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
@@ -44,6 +43,7 @@ type attempt struct {
 	coordinator *coord.Coordinator
 	wiring      *wiring
 	enumerators map[string]*enumerator
+	gate        gate
 
 	// ctx is that of everything that runs; it ends some time after parent.
 	parent, ctx context.Context
@@ -169,12 +169,15 @@ func (a *attempt) openCommitters() error {
 		if !ok {
 			continue
 		}
-		c, err := b.NewCommitter(committerContext{a, n.ID})
+		err := guarded(func() error {
+			c, err := b.NewCommitter(committerContext{a, n.ID})
+			if c != nil {
+				a.committers[n.ID] = guardedCommitter{c}
+			}
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("sink %q: %w", n.ID, err)
-		}
-		if c != nil {
-			a.committers[n.ID] = c
 		}
 	}
 	return nil
@@ -274,9 +277,13 @@ func (a *attempt) finishEvent() {
 // spawn runs a component; its error ends the attempt.
 func (a *attempt) spawn(run func(context.Context) error) {
 	a.running.Go(func() {
-		if err := run(a.ctx); err != nil {
-			a.fail(err)
-		}
+		err := errGoexit
+		defer func() {
+			if err != nil {
+				a.fail(err)
+			}
+		}()
+		err = run(a.ctx)
 	})
 }
 
@@ -301,39 +308,6 @@ func (a *attempt) Tasks() []stage.TaskID {
 		ids[i] = t.ID
 	}
 	return ids
-}
-
-// Trigger implements coord.Host: enumerators first, then the barrier, then
-// what enumerators sent meanwhile.
-func (a *attempt) Trigger(b *stage.Barrier, report func(op string, state []byte, f codec.Format, err error)) {
-	var mu sync.Mutex
-	left := len(a.enumerators)
-	barrier := func() {
-		for _, ts := range a.wiring.sources {
-			for _, t := range ts {
-				t.PostTrigger(b)
-			}
-		}
-		for _, e := range a.enumerators {
-			e.release()
-		}
-	}
-	if left == 0 {
-		barrier()
-		return
-	}
-	for id, e := range a.enumerators {
-		e.snapshot(b.ID, func(state []byte, err error) {
-			report(id, state, e.body.EnumeratorFormat(), err)
-			mu.Lock()
-			left--
-			last := left == 0
-			mu.Unlock()
-			if last {
-				barrier()
-			}
-		})
-	}
 }
 
 // CheckpointComplete implements coord.Host.

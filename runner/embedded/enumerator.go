@@ -61,17 +61,17 @@ func (e *enumerator) Run(ctx context.Context) (err error) {
 		cancel()
 		e.calls.Wait()
 		if e.inner != nil {
-			if cerr := e.inner.Close(); cerr != nil && err == nil {
+			if cerr := guarded(e.inner.Close); cerr != nil && err == nil {
 				err = e.wrap(cerr)
 			}
 		}
 	}()
-	if err := e.start(); err != nil {
+	if err := guarded(e.start); err != nil {
 		return e.wrap(err)
 	}
 	for {
 		for _, f := range e.take() {
-			if err := f(); err != nil {
+			if err := guarded(f); err != nil {
 				return e.wrap(err)
 			}
 		}
@@ -130,14 +130,15 @@ func (e *enumerator) snapshot(id int64, fn func(state []byte, err error)) {
 	})
 }
 
-// release sends what snapshot held back.
-func (e *enumerator) release() {
+// release sends what snapshot held back, and then calls done.
+func (e *enumerator) release(done func()) {
 	e.post(func() error {
 		e.held = false
 		for _, f := range e.outbox {
 			f()
 		}
 		e.outbox = nil
+		done()
 		return nil
 	})
 }
@@ -180,7 +181,11 @@ func (e *enumerator) CallAsync(call func(context.Context) (any, error), handle f
 			if !pause(e.ctx, d) {
 				return
 			}
-			v, err := call(e.ctx)
+			var v any
+			err := guarded(func() (err error) {
+				v, err = call(e.ctx)
+				return err
+			})
 			if e.ctx.Err() != nil {
 				return
 			}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -28,6 +29,10 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 		var err error
 		cpu := cpuTime(func() { ack, err = a.write(t, b, parts) })
 		if err != nil {
+			var codec encodeError
+			if errors.As(err, &codec) {
+				a.fail(fmt.Errorf("snapshot %d: %w", b.ID, err))
+			}
 			a.coordinator.Decline(t, b.ID, err)
 			return
 		}
@@ -81,9 +86,17 @@ func keyedGroups(parts []stage.Part) (keygroup.Range, bool) {
 func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Range, parts []stage.Part) (snapshot.File, error) {
 	var f snapshot.File
 	err := blobs.Put(a.ctx, name, func(w io.Writer) error {
-		fw := snapshot.NewFileWriter(w, snapshot.S2)
+		out := &watched{w: w}
+		fw := snapshot.NewFileWriter(out, snapshot.S2)
 		for g := groups.First; g <= groups.Last; g++ {
-			if err := encodeGroup(a.ctx, fw, g, parts); err != nil {
+			if a.ctx.Err() != nil {
+				return context.Cause(a.ctx)
+			}
+			err := guarded(func() error { return encodeGroup(fw, g, parts) })
+			switch {
+			case err != nil && out.err == nil:
+				return encodeError{err}
+			case err != nil:
 				return err
 			}
 			runtime.Gosched() // the stages come first
@@ -95,10 +108,27 @@ func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Ra
 	return f, err
 }
 
-func encodeGroup(ctx context.Context, fw *snapshot.FileWriter, g int, parts []stage.Part) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// watched notes whether the storage failed.
+type watched struct {
+	w   io.Writer
+	err error
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	if err != nil {
+		w.err = err
 	}
+	return n, err
+}
+
+// encodeError is an error of a codec. It is none of the storage, which may be
+// tolerable: there will be no snapshot with this state.
+type encodeError struct{ error }
+
+func (e encodeError) Unwrap() error { return e.error }
+
+func encodeGroup(fw *snapshot.FileWriter, g int, parts []stage.Part) error {
 	if err := fw.BeginGroup(g); err != nil {
 		return err
 	}
