@@ -6,8 +6,8 @@
 package kafka
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
