@@ -641,3 +641,26 @@ func TestRelativeRestorePath(t *testing.T) {
 		want(t, "counts", out.Values(), "a=1", "a=2")
 	}
 }
+
+// M10 after a restore: the split that is behind holds time from the start.
+func TestM10SecondSplitHoldsTimeAfterARestore(t *testing.T) {
+	dir, ahead, behind, end := t.TempDir(), jobtest.NewGate(), jobtest.NewGate(), jobtest.NewGate()
+	var s0, s1 []jobtest.Item[string]
+	for i := range int64(11) {
+		s0 = append(s0, jobtest.R("x", 100+i), jobtest.WM[string](99+i))
+		s1 = append(s1, jobtest.R("x", 10+i), jobtest.WM[string](9+i))
+	}
+	out, late, fired := collect.NewExactlyOnce[string](), collect.NewExactlyOnce[string](), collect.New[string]()
+	build := windowJob(out, late, fired, script(s0[:4], hold(ahead), s0[4:], hold(end)), script(hold(behind), s1))
+	r := launch(t, dir, embedded.Options{}, build)
+	r.reach(ahead, behind)
+	r.suspend()
+	ahead.Open()
+	r = launch(t, dir, embedded.Options{}, build)
+	r.reach(end) // split 0 is at its end, split 1 has brought nothing
+	behind.Open()
+	end.Open()
+	r.end()
+	want(t, "results", out.Values(), "x 10=10", "x 20=1", "x 100=10", "x 110=1")
+	want(t, "late", late.Values())
+}
