@@ -31,6 +31,9 @@ func (c *core) Release() {
 	if c.now != nil {
 		c.expire(sweepPerRecord * len(c.ptrs))
 	}
+	if c.timed {
+		c.sift(siftPerRecord * len(c.ptrs))
+	}
 	c.ptrs = c.ptrs[:0]
 }
 
@@ -59,6 +62,9 @@ func (c *core) removeEmpties() {
 func (c *core) remove(group int, t *table, pos uint32) {
 	hole := c.at(t, pos)
 	c.releaseKey(hole)
+	if c.timed {
+		c.forget(hole)
+	}
 	if *entry.Bits(hole)&entry.Displaced != 0 {
 		t.displaced--
 	}

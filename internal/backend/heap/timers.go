@@ -16,7 +16,7 @@ import (
 // is later. So deleting a timer, or setting one later than the reference,
 // does not touch the wheel. A reference whose time the entry does not note,
 // because an earlier one was made or the entry went, counts no more and is
-// dropped when it comes due.
+// dropped when it comes due, or before (see sieve).
 
 // dueBatch is how many references are resolved together.
 const dueBatch = 256
@@ -25,6 +25,8 @@ const dueBatch = 256
 type domain struct {
 	field *entry.Field
 	wheel wheel
+	// live is the number of entries that note a reference.
+	live int
 	// firing tells that the current entry's reference is settled after its
 	// callback.
 	firing bool
@@ -85,6 +87,9 @@ func (c *core) index(d *domain, p unsafe.Pointer) {
 	if t.indexed != 0 && t.ref <= t.next {
 		return
 	}
+	if t.indexed == 0 {
+		d.live++
+	}
 	t.ref, t.indexed = t.next, 1
 	d.wheel.add(c.refTo(t.ref, p))
 }
@@ -107,6 +112,16 @@ func (c *core) reindex(p unsafe.Pointer) {
 		}
 		if t := (*timers)(d.field.At(p)); t.indexed != 0 {
 			d.wheel.add(c.refTo(t.ref, p))
+		}
+	}
+}
+
+// forget is told that an entry goes.
+func (c *core) forget(p unsafe.Pointer) {
+	for i := range c.domains {
+		d := &c.domains[i]
+		if d.field != nil && (*timers)(d.field.At(p)).indexed != 0 {
+			d.live--
 		}
 	}
 }
@@ -251,6 +266,7 @@ func (c *core) fire(d *domain, p unsafe.Pointer, at int64, fn func(at int64) err
 	}
 	t := (*timers)(d.field.At(p))
 	t.indexed = 0
+	d.live--
 	if !d.field.Has(p) {
 		return false, nil
 	}
@@ -312,6 +328,6 @@ func (c *core) DropProcessingTimers() int {
 	}
 	c.removeEmpties()
 	d.wheel.clear()
-	d.due, d.next = d.due[:0], 0
+	d.due, d.next, d.live = d.due[:0], 0, 0
 	return dropped
 }

@@ -34,6 +34,7 @@ type wheel struct {
 	overdue []ref
 	chunks  chunks
 	size    int
+	sieve   sieve
 }
 
 const (
@@ -69,11 +70,14 @@ func (w *wheel) place(r ref, b uint64) {
 		level = (bits.Len64(x) - 1) / digitBits
 	}
 	digit := b >> (level * digitBits) & (slotsPerLevel - 1)
-	s := &w.slots[level][digit]
+	w.occupied[level] |= 1 << digit
+	w.push(&w.slots[level][digit], r)
+}
+
+func (w *wheel) push(s *slot, r ref) {
 	if s.head == 0 || s.n == chunkRefs {
 		s.head = w.chunks.take(s.head)
 		s.n = 0
-		w.occupied[level] |= 1 << digit
 	}
 	*w.chunks.ref(s.head, s.n) = r
 	s.n++
@@ -100,6 +104,10 @@ func (w *wheel) take(to int64, out []ref) (n int) {
 		}
 		w.occupied[level] &^= 1 << digit
 		w.spread(s)
+		if w.isSifted(level, digit) {
+			w.spread(&w.sieve.kept)
+			w.sieve.active = false
+		}
 	}
 	w.size -= n
 	return n
@@ -196,15 +204,20 @@ func (w *wheel) popOverdue() ref {
 func (w *wheel) clear() {
 	for level := range w.occupied {
 		for digit := range w.slots[level] {
-			s := &w.slots[level][digit]
-			for s.head != 0 {
-				s.head = w.chunks.give(s.head)
-			}
-			*s = slot{}
+			w.empty(&w.slots[level][digit])
 		}
 		w.occupied[level] = 0
 	}
+	w.empty(&w.sieve.kept)
+	w.sieve.active = false
 	w.overdue, w.size = w.overdue[:0], 0
+}
+
+func (w *wheel) empty(s *slot) {
+	for s.head != 0 {
+		s.head = w.chunks.give(s.head)
+	}
+	*s = slot{}
 }
 
 // chunks recycles the pieces that slots are made of. A chunk is chunkRefs
