@@ -157,6 +157,7 @@ func (o *processOp[K, In, Out, P]) initialize() error {
 
 // Receive implements stage.Receiver.
 func (o *processOp[K, In, Out, P]) Receive(b *stage.Rows[In]) error {
+	o.count(len(b.Vals))
 	for i := range b.Vals {
 		o.ctx.time = b.Times[i]
 		if err := o.fn.Process(&o.ctx, b.Vals[i]); err != nil {
@@ -256,6 +257,7 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 
 // ReceiveKeyed implements stage.KeyedReceiver.
 func (o *keyedOp[K, In, Out, P]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
+	o.count(len(b.Vals))
 	o.store.Bind(b.Keys, b.Hashes)
 	for i := range b.Vals {
 		o.store.Seek(i)
@@ -314,9 +316,8 @@ func (o *keyedOp[K, In, Out, P]) EndInput() error {
 
 func (o *keyedOp[K, In, Out, P]) Close() error {
 	o.cur.P = nil // after a failure there still is a current key
-	err := o.processOp.Close()
 	if o.store != nil {
-		o.store.Close()
+		defer o.store.Close() // also if the function panics: memory outlives attempts
 	}
-	return err
+	return o.processOp.Close()
 }

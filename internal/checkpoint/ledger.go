@@ -112,15 +112,18 @@ func (l *ledger) readOnLocked(ctx context.Context) error {
 }
 
 // claim appends the claim of a new attempt; fill sets what depends on the
-// ledger as it stands, its attempt included.
-func (l *ledger) claim(ctx context.Context, fill func(h *history) Record) (Record, error) {
+// ledger as it stands, its attempt included, or refuses.
+func (l *ledger) claim(ctx context.Context, fill func(h *history) (Record, error)) (Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		if err := l.readOnLocked(ctx); err != nil {
 			return Record{}, err
 		}
-		r := fill(newHistory(l.records))
+		r, err := fill(newHistory(l.records))
+		if err != nil {
+			return Record{}, err
+		}
 		if taken, err := l.putLocked(ctx, r); err != nil || !taken {
 			return r, err
 		}
@@ -172,9 +175,13 @@ func (l *ledger) stillNewestLocked(ctx context.Context, attempt int64) error {
 		return err
 	}
 	if c := l.newest; c.Attempt > attempt {
-		return fmt.Errorf("%w (attempt %d by pid %d on host %s; this is attempt %d)", ErrFenced, c.Attempt, c.PID, c.Host, attempt)
+		return fencedBy(c, attempt)
 	}
 	return nil
+}
+
+func fencedBy(c Record, attempt int64) error {
+	return fmt.Errorf("%w (attempt %d by pid %d on host %s; this is attempt %d)", ErrFenced, c.Attempt, c.PID, c.Host, attempt)
 }
 
 // history returns what the ledger says, as far as it was read.

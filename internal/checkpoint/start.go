@@ -31,6 +31,10 @@ type StartOptions struct {
 	// Rewind accepts that going back to RestorePath repeats output; Fresh
 	// begins from nothing.
 	Rewind, Fresh bool
+	// After is the attempt of this process that the start follows, 0 for the
+	// first one. If another process has claimed the job since, the start ends
+	// with ErrFenced: a restart must not take the job back.
+	After int64
 	// ExactlyOnceSinks tells that the job has sinks with that delivery.
 	ExactlyOnceSinks bool
 	// Host and PID go into the claim. Default: this process.
@@ -199,7 +203,10 @@ func describeOrigin(from origin) string {
 }
 
 // newClaim is the claim of this start as the ledger now stands.
-func (s *start) newClaim(h *history) Record {
+func (s *start) newClaim(h *history) (Record, error) {
+	if c := h.claims[h.claimed]; s.After > 0 && c.Attempt > s.After && (c.Host != s.Host || c.PID != s.PID) {
+		return Record{}, fencedBy(c, s.After)
+	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
 		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(),
@@ -210,7 +217,7 @@ func (s *start) newClaim(h *history) Record {
 	if s.req != (RestoreRequest{}) {
 		r.Request = &s.req
 	}
-	return r
+	return r, nil
 }
 
 // choose decides what to begin from, and loads it.

@@ -33,6 +33,8 @@ type attempt struct {
 	job   *Job
 	opts  Options
 	blobs storage.Blobs
+	// after is the number of the attempt that this one follows, 0 for none.
+	after int64
 
 	start       *coord.Attempt
 	restored    *restored
@@ -59,22 +61,25 @@ func (a *attempt) number() int64 {
 	return a.start.Number
 }
 
-// run returns nil when the job has finished or was suspended.
-func (a *attempt) run(parent context.Context) (err error) {
+// run returns nil when the job has finished or was suspended. The end of
+// starting, which is no later than that of parent, ends the attempt at once as
+// long as no task runs.
+func (a *attempt) run(parent, starting context.Context) (err error) {
 	a.parent = parent
 	a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(parent))
 	defer a.cancel(nil)
-	stop := context.AfterFunc(parent, func() { a.cancel(context.Cause(parent)) })
+	stop := context.AfterFunc(starting, func() { a.cancel(context.Cause(starting)) })
 	defer stop()
-	if err := a.claim(); err != nil {
-		return err
-	}
 	defer a.closeCommitters()
-	if err := a.prepare(); err != nil {
-		return err
+	err = a.claim()
+	if err == nil {
+		err = guarded(a.prepare)
 	}
-	if !stop() {
-		return context.Cause(parent)
+	switch {
+	case !stop():
+		return context.Cause(starting)
+	case err != nil:
+		return err
 	}
 	return a.work()
 }
@@ -83,7 +88,7 @@ func (a *attempt) run(parent context.Context) (err error) {
 func (a *attempt) claim() error {
 	start, err := coord.Start(a.ctx, coord.StartOptions{
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
-		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, ExactlyOnceSinks: a.exactlyOnce(),
+		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
 		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
 	})
 	if err != nil {
@@ -244,10 +249,20 @@ func (a *attempt) work() error {
 	if err := context.Cause(a.ctx); !errors.Is(err, errDone) {
 		return err
 	}
-	if a.parent.Err() != nil {
+	return a.ended(a.coordinator.Status().Outcome)
+}
+
+// ended tells how the job ended.
+func (a *attempt) ended(o coord.Outcome) error {
+	kind := Finished
+	switch o {
+	case coord.Canceled:
 		return context.Cause(a.parent)
+	case coord.Stopped:
+		kind = Suspended
+		a.job.stop()
 	}
-	a.finishEvent()
+	a.job.event(Event{Kind: kind, Attempt: a.start.Number})
 	return nil
 }
 
@@ -262,16 +277,6 @@ func (a *attempt) cancelled() {
 		return
 	}
 	a.cancel(context.Cause(a.parent))
-}
-
-func (a *attempt) finishEvent() {
-	k := Finished
-	a.job.mu.Lock()
-	if a.job.suspended {
-		k = Suspended
-	}
-	a.job.mu.Unlock()
-	a.job.event(Event{Kind: k, Attempt: a.start.Number})
 }
 
 // spawn runs a component; its error ends the attempt.

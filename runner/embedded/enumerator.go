@@ -182,11 +182,16 @@ func (e *enumerator) CallAsync(call func(context.Context) (any, error), handle f
 				return
 			}
 			var v any
-			err := guarded(func() (err error) {
+			var err error
+			panicked := guarded(func() error {
 				v, err = call(e.ctx)
-				return err
+				return nil
 			})
 			if e.ctx.Err() != nil {
+				return
+			}
+			if panicked != nil {
+				e.post(func() error { return panicked })
 				return
 			}
 			handled := make(chan struct{})

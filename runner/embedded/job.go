@@ -37,7 +37,8 @@ type Job struct {
 	// endStart ends an attempt that has not begun to run, or the pause before.
 	endStart  func()
 	state     string
-	suspended bool
+	suspended bool // asked for
+	stopped   bool // ended by it, or by a savepoint
 	restarts  int
 	failure   error
 	started   time.Time
@@ -122,6 +123,9 @@ func (j *Job) Run(ctx context.Context) error {
 	j.mu.Unlock()
 	j.pool = memory.NewPool(j.opts.MemoryBudget)
 	defer func() {
+		if n := j.pool.InUse(); n != 0 {
+			j.log.Warn("state memory was not given back", "bytes", n)
+		}
 		if err := j.pool.Close(); err != nil {
 			j.log.Warn("giving state memory back", "error", err)
 		}
@@ -163,6 +167,10 @@ func (j *Job) openStorage() (storage.Blobs, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("checkpoint directory %s, job %q: %w", dir, j.graph.Job, err)
 	}
+	// Under the lock nobody else writes here.
+	if _, err := fs.RemoveStale(context.Background(), j.graph.Job, time.Now()); err != nil {
+		j.log.Warn("removing what a killed process left unfinished", "error", err)
+	}
 	return fs, func() {
 		if err := unlock(); err != nil {
 			j.log.Warn("unlocking the checkpoint directory", "error", err)
@@ -174,16 +182,21 @@ func (j *Job) openStorage() (storage.Blobs, func(), error) {
 func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	strategy := coord.NewRestarter(j.opts.Restart, random.Float64)
-	opts := j.opts
+	opts, last := j.opts, int64(0)
 	for {
 		j.setState("starting", nil)
 		begin := time.Now()
-		a := &attempt{job: j, blobs: blobs, opts: opts}
+		a := &attempt{job: j, blobs: blobs, opts: opts, after: last}
 		err := j.attempt(ctx, a)
 		switch {
 		case errors.Is(err, errSuspended):
 			j.log.Warn("suspended while no attempt was running: the same command goes on from the last checkpoint")
+			j.stop()
 			j.event(Event{Kind: Suspended, Attempt: a.number()})
+			return nil
+		case errors.Is(err, coord.ErrFinished) && j.Status().Restarts > 0:
+			// It is this process that finished it: only the answer was lost.
+			j.event(Event{Kind: Finished, Attempt: a.number()})
 			return nil
 		case err == nil || ctx.Err() != nil || coord.Fatal(err):
 			return err
@@ -191,6 +204,7 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		if a.start != nil {
 			// What was asked for is used up by the ledger's restored record.
 			opts.RestorePath, opts.Rewind, opts.Fresh = "", false, false
+			last = a.start.Number
 		}
 		j.event(Event{Kind: Failed, Attempt: a.number(), Err: err})
 		d, ok := strategy.Failure(begin, time.Now())
@@ -199,9 +213,12 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		}
 		j.log.Warn("attempt failed, restarting", "attempt", a.number(), "delay", d, "error", err)
 		j.setState("restarting", err)
-		j.pauseOrSuspend(ctx, d)
+		suspended := j.pauseOrSuspend(ctx, d)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if suspended {
+			continue
 		}
 		j.mu.Lock()
 		j.restarts++
@@ -216,7 +233,7 @@ var errSuspended = errors.New("suspended")
 // attempt runs an attempt unless the job is suspended; while it starts,
 // Suspend ends it.
 func (j *Job) attempt(parent context.Context, a *attempt) error {
-	ctx, cancel := context.WithCancelCause(parent)
+	starting, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	j.mu.Lock()
 	suspended := j.suspended
@@ -225,13 +242,14 @@ func (j *Job) attempt(parent context.Context, a *attempt) error {
 	if suspended {
 		return errSuspended
 	}
-	err := a.run(ctx)
+	err := a.run(parent, starting)
 	j.over(a)
 	return err
 }
 
-// pauseOrSuspend waits for d, or until ctx ends or the job is suspended.
-func (j *Job) pauseOrSuspend(ctx context.Context, d time.Duration) {
+// pauseOrSuspend waits for d, or until ctx ends or the job is suspended, and
+// reports that.
+func (j *Job) pauseOrSuspend(ctx context.Context, d time.Duration) (suspended bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	j.mu.Lock()
@@ -241,6 +259,9 @@ func (j *Job) pauseOrSuspend(ctx context.Context, d time.Duration) {
 	j.endStart = cancel
 	j.mu.Unlock()
 	pause(ctx, d)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.suspended
 }
 
 func (j *Job) event(e Event) {
@@ -251,10 +272,17 @@ func (j *Job) event(e Event) {
 func (j *Job) setState(s string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s == "finished" && j.suspended {
+	if s == "finished" && j.stopped {
 		s = "suspended"
 	}
 	j.state, j.failure = s, err
+}
+
+// stop notes that the job ends before its input.
+func (j *Job) stop() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stopped = true
 }
 
 // begin makes a the running attempt.

@@ -316,7 +316,8 @@ func (b *Blobs) Delete(ctx context.Context, name string) error {
 
 // RemoveStale deletes temporary files that a crashed process left behind: all
 // below prefix that were last written before the given time. It must lie so
-// far back that no write under way is hit. It returns how many were deleted.
+// far back that no write under way is hit. Directories that become empty go,
+// too. It returns how many files were deleted.
 func (b *Blobs) RemoveStale(ctx context.Context, prefix string, before time.Time) (int, error) {
 	removed := 0
 	root := filepath.Join(b.dir, filepath.FromSlash(prefix))
@@ -334,8 +335,13 @@ func (b *Blobs) RemoveStale(ctx context.Context, prefix string, before time.Time
 		if err != nil || !info.ModTime().Before(before) {
 			return nil //nolint:nilerr // gone meanwhile, or too young
 		}
-		if os.Remove(file) == nil {
-			removed++
+		if os.Remove(file) != nil {
+			return nil
+		}
+		removed++
+		if dir := filepath.Dir(file); dir != root && os.Remove(dir) == nil { // fails unless empty
+			b.durable.Delete(dir)
+			return fs.SkipDir
 		}
 		return nil
 	})
