@@ -138,6 +138,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) Open(c *stage.Context) (err error) {
 
 // ReceiveKeyed implements stage.KeyedReceiver.
 func (o *aggregateOp[K, In, Acc, Mid, Out]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
+	o.count(len(b.Vals))
 	o.store.Bind(b.Keys, b.Hashes)
 	for i, ts := range b.Times {
 		start, ok := o.panes.Locate(ts)
@@ -245,6 +246,9 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) emitWindow(key K, w window.Span) err
 	}
 	if !ok {
 		return nil
+	}
+	if n := agg.Skipped(o.body.agg, acc); n > 0 {
+		o.ctx.Metrics.Counter("valuesLeftOut").Add(n)
 	}
 	if r, ok := o.body.agg.Result(acc); ok {
 		o.out.main.Emit(o.body.emit(key, w, r), w.MaxTimestamp())

@@ -25,6 +25,9 @@ func (b *base) Committed(int64) error                       { return nil }
 func (b *base) EndInput() error                             { return nil }
 func (b *base) Close() error                                { return nil }
 
+// count notes that n records came in.
+func (b *base) count(n int) { b.ctx.Metrics.RecordsIn.Add(int64(n)) }
+
 // fail wraps the error of user code with the operator's id.
 func (b *base) fail(err error) error {
 	return fmt.Errorf("operator %q, subtask %d: %w", b.ctx.Operator, b.ctx.Subtask, err)

@@ -37,6 +37,7 @@ func (m *mapper[A, B]) Open(c *stage.Context) error {
 }
 func (m *mapper[A, B]) Flush() error { return m.out.Flush() }
 func (m *mapper[A, B]) Receive(b *stage.Rows[A]) error {
+	m.count(len(b.Vals))
 	if cap(m.vals) < len(b.Vals) {
 		m.vals = make([]B, len(b.Vals))
 	}
@@ -68,6 +69,7 @@ func (m *tryMapper[A, B]) Open(c *stage.Context) error {
 }
 func (m *tryMapper[A, B]) Flush() error { return m.out.Flush() }
 func (m *tryMapper[A, B]) Receive(b *stage.Rows[A]) error {
+	m.count(len(b.Vals))
 	for i := range b.Vals {
 		v, err := m.f(b.Vals[i])
 		if err != nil {
@@ -99,6 +101,7 @@ func (m *flatMapper[A, B]) Open(c *stage.Context) error {
 }
 func (m *flatMapper[A, B]) Flush() error { return m.out.Flush() }
 func (m *flatMapper[A, B]) Receive(b *stage.Rows[A]) error {
+	m.count(len(b.Vals))
 	var at int64
 	emit := func(v B) { m.out.Emit(v, at) }
 	for i := range b.Vals {
@@ -131,6 +134,7 @@ func (m *filter[T]) Open(c *stage.Context) error {
 }
 func (m *filter[T]) Flush() error { return m.out.Flush() }
 func (m *filter[T]) Receive(b *stage.Rows[T]) error {
+	m.count(len(b.Vals))
 	if cap(m.vals) < len(b.Vals) {
 		m.vals, m.times = make([]T, len(b.Vals)), make([]int64, len(b.Vals))
 	}

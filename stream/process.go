@@ -75,7 +75,10 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 	b.reg = state.NewRegistry(id)
 	fn := b.newP(b.reg)
 	h, err := hooksOf[K, Out](fn)
-	errs := []error{b.reg.Err(), err}
+	var errs []error
+	if err != nil {
+		errs = append(errs, err)
+	}
 	timers := len(b.reg.TimerDomains()) > 0
 	if timers && h.onTimer == nil && err == nil {
 		errs = append(errs, fmt.Errorf("timers are declared, but %T has no method OnTimer(*stream.Ctx, time.Time) error", fn))
@@ -83,10 +86,11 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 	if !b.keyed && (timers || len(b.reg.Fields()) > 0) {
 		errs = append(errs, errors.New("keyed state or timers are declared on a stream without keys: apply KeyBy first, or use operator state"))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("operator %q: %w", id, err)
+	err = errors.Join(errs...)
+	if err != nil {
+		err = fmt.Errorf("operator %q: %w", id, err)
 	}
-	return nil
+	return errors.Join(b.reg.Err(), err) // the registry names the operator itself
 }
 
 func (b *processBody[K, In, Out, P]) NewOperator() stage.Operator {

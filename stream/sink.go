@@ -101,6 +101,7 @@ func (o *sinkOp[T, C]) Open(c *stage.Context) error {
 }
 
 func (o *sinkOp[T, C]) Receive(b *stage.Rows[T]) error {
+	o.count(len(b.Vals))
 	if err := o.writer.Write(b.Vals, b.Times); err != nil {
 		return o.fail(err)
 	}

@@ -380,8 +380,6 @@ func (t *Task) pollInputs() (outcome, error) {
 func (t *Task) receive(ch int, e Element) error {
 	switch e.Kind {
 	case Data:
-		n := int64(e.Batch.Len())
-		t.Contexts[0].Metrics.RecordsIn.Add(n)
 		err := e.Batch.DeliverTo(t.head)
 		e.Batch.Recycle()
 		return err

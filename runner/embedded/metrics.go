@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -108,7 +109,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(m.records, float64(o.RecordsIn), o.ID, "in")
 		counter(m.records, float64(o.RecordsOut), o.ID, "out")
 		counter(m.late, float64(o.Late), o.ID)
-		gauge(m.watermark, float64(o.Watermark)/1000, o.ID)
+		if o.Watermark > math.MinInt64 && o.Watermark < math.MaxInt64 {
+			gauge(m.watermark, float64(o.Watermark)/1000, o.ID)
+		}
 	}
 	for k, v := range m.allCounters(s) {
 		counter(m.custom, float64(v), k[0], k[1])

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/graph"
@@ -139,6 +140,7 @@ func (w *wirer) task(s *graph.Stage, subtask int) error {
 
 func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.Context, error) {
 	m := &stage.Metrics{}
+	m.Watermark.Store(math.MinInt64)
 	w.out.metrics[n.ID] = append(w.out.metrics[n.ID], m)
 	restore, err := w.attempt.restoreFor(w.ctx, n, id.Subtask, s.Parallelism)
 	if err != nil {
