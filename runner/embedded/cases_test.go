@@ -15,6 +15,8 @@ import (
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/connector/collect"
 	"github.com/weirstream/weir/internal/jobtest"
+	"github.com/weirstream/weir/internal/storage/mem"
+	"github.com/weirstream/weir/internal/storage/storagetest"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/stream"
@@ -663,4 +665,20 @@ func TestM10SecondSplitHoldsTimeAfterARestore(t *testing.T) {
 	r.end()
 	want(t, "results", out.Values(), "x 10=10", "x 20=1", "x 100=10", "x 110=1")
 	want(t, "late", late.Values())
+}
+
+// A job that has finished is not failed by an answer that got lost.
+func TestFinishedDespiteALostAnswer(t *testing.T) {
+	for n := range 8 {
+		disk, out := storagetest.NewFaulty(mem.New()), collect.NewExactlyOnce[string]()
+		disk.Script(storagetest.Fault{Op: storagetest.PutIfAbsent, Skip: n, Err: errors.New("reset by peer"), After: true})
+		r := launch(t, checkpoint.Memory, embedded.Options{Storage: disk, Restart: checkpoint.FixedDelay{Attempts: 3, Delay: ms}}, countJob(out, records("a", "a")))
+		if err := r.result(); err != nil {
+			t.Errorf("answer %d lost: %v", n, err)
+		}
+		if s := r.job.Status().State; s != "finished" {
+			t.Errorf("answer %d lost: the job is %s", n, s)
+		}
+		want(t, fmt.Sprint("answer lost: ", n), out.Values(), "a=1", "a=2")
+	}
 }

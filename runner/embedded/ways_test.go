@@ -27,7 +27,10 @@ type shape struct {
 	// ordered tells that what the job writes depends on the order of the two
 	// sources: it then reads one.
 	ordered bool
-	build   func(in stream.Stream[string], w *writer)
+	// splits makes one source with two splits of the two, at the parallelism
+	// of the job.
+	splits bool
+	build  func(in stream.Stream[string], w *writer)
 }
 
 // writer adds exactly-once sinks to a job.
@@ -207,30 +210,30 @@ func windowed(in stream.Stream[string], id string, w window.Assigner, opts ...st
 func key(v string) string { k, _, _ := strings.Cut(v, "-"); return k }
 
 var shapes = []shape{
-	{"five kinds of state", true, func(in stream.Stream[string], w *writer) {
+	{"five kinds of state", true, false, func(in stream.Stream[string], w *writer) {
 		w.to(stream.Process(stream.KeyBy(in, key), "five", newFive), "out")
 	}},
-	{"timers", true, func(in stream.Stream[string], w *writer) {
+	{"timers", true, false, func(in stream.Stream[string], w *writer) {
 		w.to(stream.Process(stream.KeyBy(in, key), "reminder", newReminder), "out")
 	}},
-	{"tumbling windows", false, func(in stream.Stream[string], w *writer) {
+	{"tumbling windows", false, false, func(in stream.Stream[string], w *writer) {
 		w.to(windowed(in, "tumbling", window.Tumbling(50*ms)), "out")
 	}},
-	{"sliding windows with lateness", true, func(in stream.Stream[string], w *writer) {
+	{"sliding windows with lateness", true, false, func(in stream.Stream[string], w *writer) {
 		late := stream.NewTag[string]("late")
 		r := windowed(in, "sliding", window.Sliding(60*ms, 10*ms), stream.AllowedLateness(15*ms), stream.LateTo(late))
 		w.to(r, "out")
 		w.to(stream.SideOutput(r, late), "late")
 	}},
-	{"side outputs and two sinks", true, func(in stream.Stream[string], w *writer) {
+	{"side outputs and two sinks", true, false, func(in stream.Stream[string], w *writer) {
 		even := stream.Process(stream.KeyBy(in, key), "splitter", newSplitter)
 		w.to(stream.Filter(even, func(v string) bool { return !strings.HasSuffix(v, "3") }), "even")
 		w.to(stream.SideOutput(even, oddTag), "odd")
 	}},
-	{"operator list", false, func(in stream.Stream[string], w *writer) {
+	{"operator list", false, true, func(in stream.Stream[string], w *writer) {
 		w.to(stream.ProcessUnkeyed(stream.Rebalance(in), "buffer", newBuffer), "out")
 	}},
-	{"one stage after another", false, func(in stream.Stream[string], w *writer) {
+	{"one stage after another", false, true, func(in stream.Stream[string], w *writer) {
 		r := windowed(in, "inner", window.Tumbling(20*ms))
 		k := stream.KeyBy(r, func(v string) string { return v[:1] })
 		outer := stream.Aggregate(k, "outer", window.Tumbling(100*ms), agg.Count[string](),
@@ -272,23 +275,27 @@ func input(seed uint64, ordered bool) [][]jobtest.Item[string] {
 	return scripts
 }
 
-// job builds a shape whose sources have one subtask, so that the order of
-// records and watermarks is that of the scripts. failAt is the record of all at which it fails once, 0
-// for never.
+// job builds a shape. Sources have one subtask, so that the order of records
+// and watermarks is that of the scripts, unless the shape does not mind.
+// failAt is the record of all at which it fails once, 0 for never.
 func (s shape) job(w *writer, scripts [][]jobtest.Item[string], failAt int64) func(*stream.Job) {
 	var seen atomic.Int64
+	fail := func(v string) (string, error) {
+		if seen.Add(1) == failAt {
+			return "", fmt.Errorf("failing at %s", v)
+		}
+		return v, nil
+	}
 	return func(j *stream.Job) {
+		if s.splits {
+			s.build(stream.TryMap(jobtest.Splits(j, "in", 0, scripts...), fail, stream.ID("fail-once")), w)
+			return
+		}
 		var ins []stream.Stream[string]
 		for i, script := range scripts {
 			ins = append(ins, jobtest.Script(j, fmt.Sprint("in", i), script...))
 		}
-		in := stream.TryMap(stream.Union(ins[0], ins[1:]...), func(v string) (string, error) {
-			if seen.Add(1) == failAt {
-				return "", fmt.Errorf("failing at %s", v)
-			}
-			return v, nil
-		}, stream.ID("fail-once"), stream.Parallelism(1))
-		s.build(in, w)
+		s.build(stream.TryMap(stream.Union(ins[0], ins[1:]...), fail, stream.ID("fail-once"), stream.Parallelism(1)), w)
 	}
 }
 
