@@ -117,9 +117,14 @@ func newCrashJob(stages int) *crashJob {
 	return c
 }
 
-// start runs the job on the storage until it ends, with a checkpoint, and
-// every other time a savepoint, whenever the gates of a stage are reached.
+// start runs the job on the storage until it ends.
 func (c *crashJob) start(t *testing.T, blobs *mortal, parallelism int) error {
+	return c.startWith(t, blobs, blobs.died, parallelism, func(*embedded.Job, context.CancelFunc) {})
+}
+
+// startWith runs the job, with a checkpoint, and every other time a savepoint,
+// whenever the gates of a stage are reached. While troubled these may fail.
+func (c *crashJob) startWith(t *testing.T, blobs storage.Blobs, troubled func() bool, parallelism int, made func(*embedded.Job, context.CancelFunc)) error {
 	dir := t.TempDir()
 	o := embedded.Options{
 		Parallelism: parallelism, MaxParallelism: 16, Storage: blobs, Restart: checkpoint.None{},
@@ -128,6 +133,7 @@ func (c *crashJob) start(t *testing.T, blobs *mortal, parallelism int) error {
 	job := jobtest.Job(t, o, c.build)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	made(job, cancel)
 	var driven sync.WaitGroup
 	driven.Go(func() {
 		for i := 0; i < len(c.gates); i += 2 {
@@ -143,7 +149,7 @@ func (c *crashJob) start(t *testing.T, blobs *mortal, parallelism int) error {
 			if err == nil && i%4 == 2 {
 				_, err = job.Savepoint(ctx, filepath.Join(dir, "savepoints"))
 			}
-			if err != nil && ctx.Err() == nil && !blobs.died() && !tooLate(err) {
+			if err != nil && ctx.Err() == nil && !troubled() && !tooLate(err) {
 				t.Errorf("a snapshot of a living job: %v", err)
 			}
 			c.gates[i].Open()
