@@ -65,6 +65,10 @@ type Arena struct {
 	// few at a time, for there may be millions.
 	deferred []deferral
 	scan     int
+
+	// failed is the error of an allocation, after which the contents may be
+	// incomplete.
+	failed error
 }
 
 // deferral is a freed block that the snapshots from..to contain.
@@ -160,6 +164,7 @@ func (a *Arena) extend(n int) Handle {
 	}
 	b, _, err := a.pool.alloc(n * chunkBytes)
 	if err != nil {
+		a.failed = err
 		panic(err)
 	}
 	h := Handle(len(a.chunks) << chunkShift)

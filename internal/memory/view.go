@@ -12,8 +12,13 @@ type View struct {
 }
 
 // Freeze starts a snapshot: until Thaw the blocks that exist now can be read
-// through the view from any one goroutine. It copies nothing.
+// through the view from any one goroutine. It copies nothing. It panics if an
+// allocation has failed, even if that panic was recovered from: what was being
+// written then is incomplete.
 func (a *Arena) Freeze() View {
+	if a.failed != nil {
+		panic(a.failed)
+	}
 	v := View{a.chunks, a.epoch}
 	a.pending = append(a.pending, a.epoch)
 	a.newest = a.epoch
