@@ -100,13 +100,18 @@ type dealer struct {
 	done assigned
 }
 
+// AddReader gives a reader all of its splits at once: one that came later
+// might be behind event time already.
 func (d *dealer) AddReader(subtask int) error {
-	for i := range d.done {
-		if d.done[i] || i%d.ctx.Parallelism() != subtask {
-			continue
+	var mine []position
+	for i := subtask; i < len(d.done); i += d.ctx.Parallelism() {
+		if !d.done[i] {
+			d.done[i] = true
+			mine = append(mine, position{Script: i})
 		}
-		d.done[i] = true
-		if err := d.ctx.Assign(subtask, position{Script: i}); err != nil {
+	}
+	if len(mine) > 0 {
+		if err := d.ctx.Assign(subtask, mine...); err != nil {
 			return err
 		}
 	}
