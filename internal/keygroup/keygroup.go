@@ -57,7 +57,26 @@ func Check(parallelism, max int) error {
 }
 
 // Group returns the key group, in [0, max), of a key with the given hash.
-func Group(hash uint32, max int) int { return int(murmur(hash) % uint32(max)) }
+func Group(hash uint32, max int) int {
+	if max&(max-1) == 0 { // the usual case, without a division
+		return int(murmur(hash)) & (max - 1)
+	}
+	return int(murmur(hash) % uint32(max))
+}
+
+// Groups is Group for a batch: it sets out[i] to the group of hashes[i].
+func Groups(hashes []uint32, max int, out []uint16) {
+	out = out[:len(hashes)]
+	if n := uint32(max); n&(n-1) == 0 { // the usual case, without a division
+		for i, h := range hashes {
+			out[i] = uint16(murmur(h) & (n - 1))
+		}
+		return
+	}
+	for i, h := range hashes {
+		out[i] = uint16(murmur(h) % uint32(max))
+	}
+}
 
 // Subtask returns the index of the subtask that owns group.
 func Subtask(group, parallelism, max int) int {

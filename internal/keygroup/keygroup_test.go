@@ -145,3 +145,19 @@ func TestO11FewKeysManySubtasks(t *testing.T) {
 		}
 	}
 }
+
+func TestGroupsOfABatch(t *testing.T) {
+	hashes := make([]uint32, 1000)
+	for i := range hashes {
+		hashes[i] = uint32(i) * 2654435761
+	}
+	out := make([]uint16, len(hashes))
+	for _, max := range []int{1, 2, 100, 128, 171, 32768} {
+		Groups(hashes, max, out)
+		for i, h := range hashes {
+			if int(out[i]) != Group(h, max) {
+				t.Fatalf("max %d, hash %d: group %d, want %d", max, h, out[i], Group(h, max))
+			}
+		}
+	}
+}

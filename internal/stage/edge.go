@@ -72,6 +72,7 @@ type hashWriter[K comparable, T any] struct {
 	limit  int
 	keys   []K
 	hashes []uint32
+	group  []uint16
 }
 
 func (w *hashWriter[K, T]) Receiver() any { return w }
@@ -80,19 +81,17 @@ func (w *hashWriter[K, T]) Receiver() any { return w }
 func (w *hashWriter[K, T]) Receive(b *Rows[T]) error {
 	n := len(b.Vals)
 	if cap(w.keys) < n {
-		w.keys, w.hashes = make([]K, n), make([]uint32, n)
+		w.keys, w.hashes, w.group = make([]K, n), make([]uint32, n), make([]uint16, n)
 	}
-	keys, hashes := w.keys[:n], w.hashes[:n]
+	keys, hashes, group := w.keys[:n], w.hashes[:n], w.group[:n]
 	for i := range b.Vals {
 		keys[i] = w.key(b.Vals[i])
 	}
 	w.hasher.HashAll(keys, hashes)
-	times := b.Times[:n]
+	keygroup.Groups(hashes, w.groups, group)
+	times, table := b.Times[:n], w.table
 	for i, h := range hashes {
-		t := 0
-		if len(w.open) > 1 {
-			t = int(w.table[keygroup.Group(h, w.groups)])
-		}
+		t := int(table[group[i]])
 		o := w.open[t]
 		if o == nil {
 			o = w.begin(t)
@@ -105,7 +104,9 @@ func (w *hashWriter[K, T]) Receive(b *Rows[T]) error {
 			w.push(t)
 		}
 	}
-	clear(keys)
+	if w.free.pointers {
+		clear(keys)
+	}
 	return nil
 }
 

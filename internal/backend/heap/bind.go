@@ -49,8 +49,12 @@ func (c *core) bind(hashes []uint32) {
 // locate sets ptrs to the homes of the hashes.
 func (c *core) locate(hashes []uint32) {
 	ptrs := c.ptrs[:len(hashes)]
+	c.batch = resize(c.batch, len(hashes))
+	batch := c.batch[:len(hashes)]
+	keygroup.Groups(hashes, c.max, batch)
+	first := c.groups.First
 	for i, h := range hashes {
-		t := c.table(h)
+		t := &c.tables[int(batch[i])-first]
 		ptrs[i] = unsafe.Add(t.base, uintptr(t.home(h))*c.size)
 	}
 }

@@ -83,7 +83,9 @@ type core struct {
 	// keys is the batch, ptrs the entries of its keys; open while it is bound.
 	keys encoded
 	ptrs []unsafe.Pointer
-	open bool
+	// batch are the key groups of its keys.
+	batch []uint16
+	open  bool
 	// sink keeps the touch loops from being optimised away.
 	sink uint64
 	// empties are positions whose entry may have to go.
