@@ -3,6 +3,9 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -22,9 +25,14 @@ func (j *Job) Checkpoint(ctx context.Context) (id int64, err error) {
 // Savepoint takes a savepoint below dir, a path of the file system, and waits
 // until it is stored and what it holds for sinks is committed: from then on
 // any job may start from it, also in another checkpoint directory and with
-// another parallelism. It returns the path of the savepoint. An empty dir
+// another parallelism. It returns the absolute path of the savepoint. An empty dir
 // means the default savepoint directory of the options.
 func (j *Job) Savepoint(ctx context.Context, dir string) (path string, err error) {
+	if dir != "" {
+		if dir, err = filepath.Abs(strings.TrimPrefix(dir, "file://")); err != nil {
+			return "", fmt.Errorf("savepoint to %s: %w", dir, err)
+		}
+	}
 	r, err := j.take(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
 	return r.Path, err
 }

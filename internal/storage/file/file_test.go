@@ -121,6 +121,28 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	}
 }
 
+func TestRemoveStaleTakesEmptyDirectories(t *testing.T) {
+	dir := t.TempDir()
+	b := file.New(dir)
+	for _, name := range []string{"job/chk-1/.tmp-a", "job/chk-1/.tmp-b", "job/chk-2/.tmp-c"} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(name string) error { return b.PutIfAbsent(t.Context(), name, []byte("x")) }
+	if err := put("job/chk-2/_metadata"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.RemoveStale(t.Context(), "job", time.Now().Add(time.Hour)); n != 3 || err != nil {
+		t.Fatalf("removed %d, %v; want 3", n, err)
+	}
+	want(t, files(t, dir), "job", "job/chk-2", "job/chk-2/_metadata")
+	if err := put("job/chk-1/again"); err != nil {
+		t.Errorf("in a directory that was removed: %v", err)
+	}
+}
+
 func TestErrorsNameFileAndCause(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plain"), nil, 0o666); err != nil {
