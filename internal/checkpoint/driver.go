@@ -270,6 +270,7 @@ func (d *driver) succeeded(b *barrier) {
 func (d *driver) aborted(a NotifyAborted) {
 	b := d.barriers[a.ID]
 	b.dead = true
+	defer clear(b.acks) // tasks that never answer keep b itself
 	delete(d.published, a.ID)
 	d.forget(b)
 	d.cfg.Host.CheckpointAborted(a.ID)

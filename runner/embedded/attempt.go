@@ -237,17 +237,27 @@ func (a *attempt) work() error {
 	}
 	a.job.event(Event{Kind: Started, Attempt: a.start.Number, Checkpoint: from})
 	a.job.log.Debug("running", "attempt", a.start.Number)
-	stop := context.AfterFunc(a.parent, a.cancelled)
+	canceled := make(chan struct{})
+	stop := context.AfterFunc(a.parent, func() {
+		defer close(canceled)
+		a.cancelled()
+	})
 	err := a.coordinator.Run(a.ctx)
-	stop()
-	if err == nil {
-		err = errDone
+	if err != nil {
+		a.cancel(err)
 	}
-	a.cancel(err)
+	a.cancel(errDone)
+	if !stop() {
+		<-canceled
+	}
 	a.running.Wait()
 	a.writers.Wait()
-	if err := context.Cause(a.ctx); !errors.Is(err, errDone) {
-		return err
+	cause := context.Cause(a.ctx)
+	if err != nil {
+		return cause // the first error, which may be a task's
+	}
+	if !errors.Is(cause, errDone) {
+		a.job.log.Warn("failed when the job had already ended", "attempt", a.start.Number, "error", cause)
 	}
 	return a.ended(a.coordinator.Status().Outcome)
 }

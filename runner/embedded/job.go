@@ -66,6 +66,9 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	if err := settleDir(&o.Checkpoint.Dir); err != nil {
 		return nil, err
 	}
+	if err := settleDir(&o.Checkpoint.SavepointDir); err != nil {
+		return nil, fmt.Errorf("execution.checkpointing.savepoint-dir: %w", err)
+	}
 	if o.RestorePath != "" && !strings.Contains(o.RestorePath, "://") {
 		abs, err := filepath.Abs(o.RestorePath) // the ledger keeps it
 		if err != nil {
@@ -78,8 +81,8 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	return j, nil
 }
 
-// settleDir makes a checkpoint directory absolute, for it names the storage in
-// the ledger, and refuses what is no directory of this machine.
+// settleDir makes a directory absolute, for it stands in the ledger, and
+// refuses what is no directory of this machine.
 func settleDir(dir *string) error {
 	path := strings.TrimPrefix(*dir, "file://")
 	if path == "" || path == checkpoint.Memory {
