@@ -521,3 +521,43 @@ func TestMapIndexIsAtMostHalfFull(t *testing.T) {
 		}
 	}
 }
+
+// Of a large map a part is looked at each time; in the end all that has
+// expired is gone, and nothing else.
+func TestLargeMapExpiresInParts(t *testing.T) {
+	const ttl, n, young = 100, 50_000, 1000
+	s, h := newStore(t, 1, func(r *Registry) Map[int64, int64] {
+		return MapIn[int64, int64](r, "m", TTL(ttl*time.Millisecond))
+	})
+	s.seek(0)
+	for k := range int64(n) {
+		if k == n-young {
+			s.cur.Now += ttl
+		}
+		ok(t, h.Put(k*7919%n, k))
+	}
+	visits, before := 0, 0
+	for m := h.c.slot(s.cur.P); m.count != young; visits++ {
+		before = int(m.count)
+		s.expire()
+		if gone := before - int(m.count); gone > n/16 {
+			t.Fatalf("visit %d removed %d entries at once", visits, gone)
+		}
+		if visits > 100 {
+			t.Fatalf("%d entries are left, want %d", m.count, young)
+		}
+	}
+	for k, v := range h.All() {
+		if v < n-young || k != v*7919%n {
+			t.Fatalf("%d is %d", k, v)
+		}
+	}
+	s.cur.Now += ttl
+	for range 100 {
+		if s.present(0) == 0 {
+			return
+		}
+		s.expire()
+	}
+	t.Fatal("the map is left when all of it has expired")
+}

@@ -54,7 +54,7 @@ func (c *listCell[T]) init(o options) error {
 	if c.ttl.on() {
 		c.head = timeSize
 		c.stride = timeSize + int(align8(c.form.mem))
-		c.f.Expire = func(p unsafe.Pointer, a *memory.Arena, now int64) { c.filter(p, a, now, false) }
+		c.f.Expire = c.expire
 	}
 	c.plain = !c.raw || c.form.layout.Plain() && c.head+c.form.layout.Size() == c.stride
 	c.f.Format = c.form.format

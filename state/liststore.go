@@ -48,6 +48,15 @@ func (c *listCell[T]) filter(p unsafe.Pointer, a *memory.Arena, now int64, renew
 	}
 }
 
+// expire removes expired elements. They are in the order of their times, so
+// mostly a look at the first is enough; when the clock was set back others wait
+// for it.
+func (c *listCell[T]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
+	if first := int64(binary.LittleEndian.Uint64(a.Bytes(c.slot(p).block, timeSize))); c.ttl.expired(first, now) {
+		c.filter(p, a, now, false)
+	}
+}
+
 // live counts the elements that have not expired.
 func (c *listCell[T]) live(b []byte, now int64) int {
 	n := 0

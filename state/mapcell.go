@@ -250,18 +250,27 @@ func (c *mapCell[K, V]) clear(p unsafe.Pointer, a *memory.Arena) {
 	*entry.Bits(p) &^= c.f.Bit
 }
 
-// expire removes expired entries. No iteration is under way.
+// expire removes expired entries; of a large map it looks at a part each time,
+// from the last position down. No iteration is under way.
 func (c *mapCell[K, V]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
+	const few, parts = 64, 16
 	s := c.slot(p)
-	for i := int(s.count) - 1; i >= 0; i-- {
-		if !c.ttl.expired(*timeAt(c.table.at(s, a, i)), now) {
+	if s.sweep == 0 || s.sweep > s.count {
+		s.sweep = s.count
+	}
+	for range max(few, int(s.count)/parts) {
+		if s.sweep == 0 {
+			return
+		}
+		s.sweep--
+		if !c.ttl.expired(*timeAt(c.table.at(s, a, int(s.sweep))), now) {
 			continue
 		}
 		if s.count == 1 {
 			c.clear(p, a)
 			return
 		}
-		c.table.remove(s, a, i)
+		c.table.remove(s, a, int(s.sweep))
 	}
 }
 

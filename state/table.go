@@ -46,7 +46,8 @@ type slot struct {
 	entries memory.Handle
 	count   uint32
 	index   memory.Handle
-	_       uint32
+	// sweep is the position up to which expired entries were looked for.
+	sweep uint32
 }
 
 // key is a key as a table knows it: word or bytes.

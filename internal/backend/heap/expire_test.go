@@ -2,6 +2,7 @@ package heap
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
@@ -122,4 +123,31 @@ func TestExpireWhileSnapshotPends(t *testing.T) {
 		t.Fatalf("%d entries in the snapshot, want 2000", n)
 	}
 	f.Release()
+}
+
+// However many records a batch has, it looks at each entry once.
+func TestSweepLooksAtAnEntryOncePerBatch(t *testing.T) {
+	x := newExpiring(t, 1000)
+	looks, expire := 0, x.s.Expire
+	x.s.Expire = func(p unsafe.Pointer, a *memory.Arena, now int64) {
+		looks++
+		expire(p, a, now)
+	}
+	keys, hashes := make([]int64, 500), make([]uint32, 500)
+	for i := range keys {
+		keys[i] = int64(i % 3)
+		hashes[i] = x.hash(keys[i])
+	}
+	for n := 1; n <= 10; n++ {
+		x.store.Bind(keys, hashes)
+		x.store.Seek(0)
+		for i := range keys {
+			x.store.Seek(i)
+			x.s.set(x.cur, "here")
+		}
+		x.store.Release()
+		if looks == 0 || looks > 4*n { // the table the sweep begins in comes twice
+			t.Fatalf("3 entries were looked at %d times in %d batches", looks, n)
+		}
+	}
 }

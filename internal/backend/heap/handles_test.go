@@ -314,7 +314,7 @@ func runEverything(t *testing.T, ttl bool, seed uint64, keys []int64, hash func(
 		}
 	}
 	var running []chan taken
-	for step := range 60 {
+	for step := range 40 {
 		batch := make([]int64, 1+rng.IntN(300))
 		hashes := make([]uint32, len(batch))
 		for i := range batch {

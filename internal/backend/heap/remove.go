@@ -95,22 +95,20 @@ func (c *core) preserveAt(group int, t *table, pos uint32) {
 	}
 }
 
-// expire drops expired state in the next n positions of the tables in turn.
+// expire drops expired state in the next n positions of the tables in turn,
+// in each of them once.
 func (c *core) expire(n int) {
 	var mask uint32
 	for _, f := range c.aging {
 		mask |= f.Bit
 	}
-	for empty := 0; n > 0 && empty < len(c.tables); {
+	for turns := 0; n > 0 && turns <= len(c.tables); {
 		t := &c.tables[c.sweep.group]
 		if t.used == 0 || c.sweep.pos > t.mask {
-			if t.used == 0 {
-				empty++
-			}
+			turns++
 			c.sweep = place{(c.sweep.group + 1) % len(c.tables), 0}
 			continue
 		}
-		empty = 0
 		to := min(uint64(c.sweep.pos)+uint64(n), uint64(t.mask)+1)
 		n -= int(uint32(to) - c.sweep.pos)
 		c.expireRun(t, uint32(to), mask)
