@@ -23,13 +23,13 @@ func buildFails(t *testing.T, build func(*stream.Job)) error {
 	return nil
 }
 
-type counts2[K comparable] struct{ n state.Value[int64] }
+type countsBy[K comparable] struct{ n state.Value[int64] }
 
-func newCounts[K comparable](r *state.Registry) *counts2[K] {
-	return &counts2[K]{state.ValueIn[int64](r, "n")}
+func newCounts[K comparable](r *state.Registry) *countsBy[K] {
+	return &countsBy[K]{state.ValueIn[int64](r, "n")}
 }
 
-func (f *counts2[K]) Process(c *stream.Ctx[K, K], _ string) error {
+func (f *countsBy[K]) Process(c *stream.Ctx[K, K], _ string) error {
 	n, err := f.n.Get()
 	if err == nil {
 		err = f.n.Set(n + 1)

@@ -161,17 +161,6 @@ func (r *run) result() error {
 	return <-r.done
 }
 
-// fails runs a job that must fail by itself and returns its error.
-func fails(t *testing.T, dir string, o embedded.Options, build func(*stream.Job)) error {
-	t.Helper()
-	r := launch(t, dir, o, build)
-	err := r.result()
-	if err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("the job ended with %v, want its failure; events %v", err, r.kinds())
-	}
-	return err
-}
-
 func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
