@@ -59,6 +59,9 @@ func (r *Registry) TimerDomains() []entry.Domain { return r.domains }
 // Err returns what is wrong with the declarations, nil if nothing is.
 func (r *Registry) Err() error {
 	errs := r.errs
+	if n := len(r.fields) + len(r.domains); n > entry.MaxFields {
+		errs = append(slices.Clip(errs), fmt.Errorf("operator %q: %d keyed states and time domains of timers; at most %d are possible", r.operator, n, entry.MaxFields))
+	}
 	if d := r.declared; d != nil {
 		errs = append(slices.Clip(errs), d.compare(r)...)
 	}
@@ -76,9 +79,6 @@ func (r *Registry) declare(f *entry.Field, o options, init func() error) {
 		return
 	}
 	r.fields = append(r.fields, f)
-	if len(r.fields) == entry.MaxFields+1 {
-		r.fail(f.Name, fmt.Errorf("it is one too many; an operator has at most %d keyed states", entry.MaxFields))
-	}
 	if err := init(); err != nil {
 		r.fail(f.Name, err)
 	}

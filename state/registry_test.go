@@ -56,6 +56,7 @@ func TestDeclarationErrors(t *testing.T) {
 		"no aggregator":  {func(r *Registry) { AggregatingIn[int, int, int](r, "a", nil) }, []string{"aggregator"}},
 		"list ttl":       {func(r *Registry) { OperatorListIn[int](r, "a", TTL(time.Hour)) }, []string{"time to live"}},
 		"too many":       {func(r *Registry) { declareMany(r, entry.MaxFields+1) }, []string{"30"}},
+		"with timers":    {func(r *Registry) { declareMany(r, entry.MaxFields); EventTimers(r) }, []string{"31", "at most 30"}},
 		"acc with codec": {func(r *Registry) { AggregatingIn(r, "a", lastFlat{}, Codec[int](textCodec{})) }, []string{"codec"}},
 	} {
 		t.Run(name, func(t *testing.T) {
