@@ -162,40 +162,26 @@ func BenchmarkFreeze(b *testing.B) {
 // BenchmarkTimers is one timer per record, the former one of the key deleted,
 // with the watermark 10 s behind the records, as a session timeout has it.
 func BenchmarkTimers(b *testing.B) {
-	const keys = 1_000_000
-	n := newNumber("last")
-	x := newBench(b, int64Key, keys, n.Field, NewTimerField(entry.EventTime))
-	now, fired := int64(0), 0
-	onTimer := func(int64) error { fired++; return nil }
-	work := func(from, count int) {
-		for count > 0 {
-			k := min(benchBatch, count)
-			x.each(from, k, func() {
-				if at, ok := n.get(x.cur); ok {
-					x.cur.Timers.Delete(entry.EventTime, at)
-				}
-				n.set(x.cur, now+10_000)
-				x.cur.Timers.Set(entry.EventTime, now+10_000)
-			})
-			now += 10
-			for more := true; more; {
-				_, more, _ = x.store.AdvanceEventTime(now, benchBatch, onTimer)
-			}
-			from, count = from+k, count-k
+	benchmarkTimers(b, 4, func(x *bench[int64], last number, now int64) {
+		if at, ok := last.get(x.cur); ok {
+			x.cur.Timers.Delete(entry.EventTime, at)
 		}
-	}
-	work(0, 4*keys)
-	fired = 0
-	b.ReportAllocs()
-	b.ResetTimer()
-	start := cpuTime(b)
-	work(0, b.N)
-	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op")
-	b.ReportMetric(float64(fired)/float64(b.N), "fired/op")
+		last.set(x.cur, now+10_000)
+		x.cur.Timers.Set(entry.EventTime, now+10_000)
+	})
 }
 
 // BenchmarkTimersFire sets one timer per record and fires it later.
 func BenchmarkTimersFire(b *testing.B) {
+	benchmarkTimers(b, 2, func(x *bench[int64], n number, now int64) {
+		n.add(x.cur)
+		x.cur.Timers.Set(entry.EventTime, now+1000)
+	})
+}
+
+// benchmarkTimers runs fn for each record, after some rounds over all keys;
+// event time goes on by 10 ms per batch.
+func benchmarkTimers(b *testing.B, rounds int, fn func(x *bench[int64], n number, now int64)) {
 	const keys = 1_000_000
 	n := newNumber("n")
 	x := newBench(b, int64Key, keys, n.Field, NewTimerField(entry.EventTime))
@@ -204,10 +190,7 @@ func BenchmarkTimersFire(b *testing.B) {
 	work := func(from, count int) {
 		for count > 0 {
 			k := min(benchBatch, count)
-			x.each(from, k, func() {
-				n.add(x.cur)
-				x.cur.Timers.Set(entry.EventTime, now+1000)
-			})
+			x.each(from, k, func() { fn(x, n, now) })
 			now += 10
 			for more := true; more; {
 				_, more, _ = x.store.AdvanceEventTime(now, benchBatch, onTimer)
@@ -215,7 +198,7 @@ func BenchmarkTimersFire(b *testing.B) {
 			from, count = from+k, count-k
 		}
 	}
-	work(0, 2*keys)
+	work(0, rounds*keys)
 	fired = 0
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -11,6 +11,7 @@ import (
 
 // expiring is a store of keys that each live for ttl batches.
 type expiring struct {
+	t     *testing.T
 	cur   *entry.Cursor
 	s     text
 	store *Store[int64]
@@ -21,7 +22,7 @@ type expiring struct {
 }
 
 func newExpiring(t *testing.T, ttl int64) *expiring {
-	x := &expiring{cur: &entry.Cursor{}, s: newText("seen", ttl), pool: memory.NewPool(0)}
+	x := &expiring{t: t, cur: &entry.Cursor{}, s: newText("seen", ttl), pool: memory.NewPool(0)}
 	var err error
 	x.store, err = New[int64](Options{Operator: "op", Fields: []*entry.Field{x.s.Field}, Cursor: x.cur,
 		MaxParallelism: 16, Range: whole(16), Pool: x.pool, Clock: func() int64 { return x.now }})

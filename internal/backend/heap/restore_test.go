@@ -46,42 +46,37 @@ func TestRestoreDropsExpired(t *testing.T) {
 	x.batch(100)
 	x.now = 5
 	x.batch(100)
-	sections, err := encodeAll(freezeAndRelease(t, x.store))
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := newExpiring(t, 10)
 	o.now = 12
-	for _, s := range sections {
-		if err := o.store.RestoreSection(s.group, s.st, s.count, s.data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := o.store.Len(); got != 100 {
-		t.Fatalf("%d keys, want the 100 that are young", got)
-	}
+	o.has100(x)
 }
 
 // Neither does one in a section during which the table grows.
 func TestRestoreDropsExpiredWhileGrowing(t *testing.T) {
 	x := newExpiring(t, 10)
 	x.batch(5000)
-	sections, err := encodeAll(freezeAndRelease(t, x.store))
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := newExpiring(t, 10)
-	o.now = 5
-	o.next = 1_000_000
+	o.now, o.next = 5, 1_000_000
 	o.batch(100)
 	o.now = 12
+	o.has100(x)
+}
+
+// has100 restores the state of another store, of which so many keys are young,
+// or are there already.
+func (x *expiring) has100(from *expiring) {
+	x.t.Helper()
+	sections, err := encodeAll(freezeAndRelease(x.t, from.store))
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	for _, s := range sections {
-		if err := o.store.RestoreSection(s.group, s.st, s.count, s.data); err != nil {
-			t.Fatal(err)
+		if err := x.store.RestoreSection(s.group, s.st, s.count, s.data); err != nil {
+			x.t.Fatal(err)
 		}
 	}
-	if got := o.store.Len(); got != 100 {
-		t.Fatalf("%d keys, want the 100 that are young", got)
+	if got := x.store.Len(); got != 100 {
+		x.t.Fatalf("%d keys, want the 100 that are young", got)
 	}
 }
 
