@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -29,7 +30,7 @@ func failsAtOnce(t *testing.T, dir string, o embedded.Options, build func(*strea
 	o.Restart = thrice
 	r := launch(t, dir, o, build)
 	err := r.result()
-	if err == nil || err == context.DeadlineExceeded {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("the job ended with %v, want its failure; events %v", err, r.kinds())
 	}
 	if n := r.job.Status().Restarts; n != 0 {

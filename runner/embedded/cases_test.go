@@ -57,8 +57,7 @@ func TestC05CheckpointAfterASourceEnded(t *testing.T) {
 	dir, gate := t.TempDir(), jobtest.NewGate()
 	out, late := collect.NewExactlyOnce[string](), collect.NewExactlyOnce[string]()
 	probe := collect.New[string]()
-	var endless []jobtest.Item[string]
-	endless = script([]jobtest.Item[string]{jobtest.R("b", 5), jobtest.WM[string](8), jobtest.Hold[string](gate)},
+	endless := script([]jobtest.Item[string]{jobtest.R("b", 5), jobtest.WM[string](8), jobtest.Hold[string](gate)},
 		[]jobtest.Item[string]{jobtest.R("b", 12), jobtest.WM[string](9)})
 	build := func(j *stream.Job) {
 		a := jobtest.Script(j, "a", jobtest.R("a", 1), jobtest.R("a", 2))

@@ -33,8 +33,8 @@ func (e shifted) MarshalText() ([]byte, error)  { return []byte(shiftedNames[e])
 func (e *shifted) UnmarshalText(b []byte) error { return parse(shiftedNames, b, (*int)(e)) }
 func (e enum) String() string                   { return names[e] }
 func (e shifted) String() string                { return shiftedNames[e] }
-func (e enum) next(name string) enum            { return enum(slices.Index(names, name)) }
-func (e shifted) next(name string) shifted      { return shifted(slices.Index(shiftedNames, name)) }
+func (e enum) Next(name string) enum            { return enum(slices.Index(names, name)) }
+func (e shifted) Next(name string) shifted      { return shifted(slices.Index(shiftedNames, name)) }
 
 func parse(names []string, b []byte, into *int) error {
 	if *into = slices.Index(names, string(b)); *into < 0 {
@@ -47,12 +47,12 @@ func parse(names []string, b []byte, into *int) error {
 type tallyBy[E interface {
 	comparable
 	fmt.Stringer
-	next(string) E
+	Next(string) E
 }] struct{ counts state.Map[E, int64] }
 
 func (f *tallyBy[E]) Process(c *stream.Ctx[string, string], v string) error {
 	var e E
-	e = e.next(v)
+	e = e.Next(v)
 	n, _, err := f.counts.Get(e)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (f *tallyBy[E]) Process(c *stream.Ctx[string, string], v string) error {
 func tallyJob[E interface {
 	comparable
 	fmt.Stringer
-	next(string) E
+	Next(string) E
 }](out *collect.Sink[string], items []jobtest.Item[string]) func(*stream.Job) {
 	return func(j *stream.Job) {
 		k := stream.KeyBy(jobtest.Script(j, "in", items...), func(string) string { return "k" })
