@@ -536,9 +536,9 @@ func TestLargeMapExpiresInParts(t *testing.T) {
 		}
 		ok(t, h.Put(k*7919%n, k))
 	}
-	visits, before := 0, 0
+	visits := 0
 	for m := h.c.slot(s.cur.P); m.count != young; visits++ {
-		before = int(m.count)
+		before := int(m.count)
 		s.expire()
 		if gone := before - int(m.count); gone > n/16 {
 			t.Fatalf("visit %d removed %d entries at once", visits, gone)

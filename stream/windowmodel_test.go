@@ -2,7 +2,6 @@ package stream
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -115,7 +114,7 @@ func (r *windowRig[Acc]) open(a agg.Aggregator[int64, Acc, int64], w window.Assi
 			r.t.Fatal(err)
 		}
 		err := op.Open(&stage.Context{Operator: "op", Subtask: sub, Parallelism: parallelism, MaxParallelism: windowGroups,
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: r.late, Pool: r.pool, Restore: from})
+			Logger: slog.New(slog.DiscardHandler), Metrics: r.late, Pool: r.pool, Restore: from})
 		if err != nil {
 			r.t.Fatal(err)
 		}

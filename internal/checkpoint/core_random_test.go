@@ -50,7 +50,6 @@ type simulation struct {
 	waiting   map[int64]bool
 	tokens    int64
 	last      int64 // the last id
-	timer     int64
 	over      bool
 }
 

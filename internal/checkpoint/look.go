@@ -49,7 +49,7 @@ func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int6
 		digits, ok := strings.CutPrefix(dir, "chk-")
 		id, err := strconv.ParseInt(digits, 10, 64)
 		if !ok || err != nil || id < 1 {
-			return nil
+			return nil //nolint:nilerr // none of ours
 		}
 		if dirs[id] == nil {
 			dirs[id] = map[string]int64{}

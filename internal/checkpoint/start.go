@@ -276,7 +276,8 @@ func earlier(rest []candidate) string {
 
 // beginAnew begins a new lineage from nothing.
 func (s *start) beginAnew(ctx context.Context) (origin, error) {
-	for _, c := range s.view.continuation() {
+	if all := s.view.continuation(); len(all) > 0 {
+		c := all[0]
 		newest, err := s.load(ctx, c)
 		switch {
 		case missing(err):
@@ -293,7 +294,6 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 					"Start the job without --fresh once and suspend it: that commits them", newest.ref, describe(open))
 			}
 		}
-		break
 	}
 	return origin{explicit: true}, nil
 }

@@ -89,7 +89,7 @@ func settleDir(dir *string) error {
 		return nil
 	}
 	if scheme, _, ok := strings.Cut(path, "://"); ok {
-		return fmt.Errorf("checkpoint directory %s: no storage for %s:// is linked in; use a directory, or memory:", *dir, scheme)
+		return fmt.Errorf("checkpoint directory %s: no storage for %s:// is linked in; use a directory, or %s", *dir, scheme, checkpoint.Memory)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -78,16 +78,19 @@ type EventKind string
 const (
 	// Started: the attempt runs, from Checkpoint if that is not 0.
 	Started EventKind = "started"
-	// CheckpointCompleted and CheckpointFailed.
+	// CheckpointCompleted: with Duration, Encoding, BarrierMax and Bytes.
 	CheckpointCompleted EventKind = "checkpoint completed"
-	CheckpointFailed    EventKind = "checkpoint failed"
+	// CheckpointFailed: with Err.
+	CheckpointFailed EventKind = "checkpoint failed"
 	// Failed: the attempt failed with Err; Restarting follows if the strategy
 	// allows it.
-	Failed     EventKind = "failed"
+	Failed EventKind = "failed"
+	// Restarting: the next attempt begins.
 	Restarting EventKind = "restarting"
 	// Finished: the input has ended and all is committed. Suspended: the job
 	// was stopped with a final snapshot.
-	Finished  EventKind = "finished"
+	Finished EventKind = "finished"
+	// Suspended: see Finished.
 	Suspended EventKind = "suspended"
 )
 

@@ -133,7 +133,7 @@ func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int
 			continue
 		}
 		to := s.entries[n : n+words]
-		for k, v := range from {
+		for k, v := range from { //nolint:staticcheck // a few words: the loop beats a call of copy
 			to[k] = v
 		}
 		n += words

@@ -335,10 +335,9 @@ func (b *Blobs) RemoveStale(ctx context.Context, prefix string, before time.Time
 		if err != nil || !info.ModTime().Before(before) {
 			return nil //nolint:nilerr // gone meanwhile, or too young
 		}
-		if os.Remove(file) != nil {
-			return nil
+		if os.Remove(file) == nil { // else it is tried again next time
+			removed++
 		}
-		removed++
 		if dir := filepath.Dir(file); dir != root && os.Remove(dir) == nil { // fails unless empty
 			b.durable.Delete(dir)
 			return fs.SkipDir
