@@ -163,7 +163,8 @@ func (l *ledger) putLocked(ctx context.Context, r Record) (taken bool, err error
 	return false, nil
 }
 
-// stillNewest returns ErrFenced if a claim newer than the attempt's stands.
+// stillNewest returns ErrFenced if a claim newer than the attempt's stands,
+// and another error if the ledger is not the one that was read before.
 func (l *ledger) stillNewest(ctx context.Context, attempt int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +178,36 @@ func (l *ledger) stillNewestLocked(ctx context.Context, attempt int64) error {
 	if c := l.newest; c.Attempt > attempt {
 		return fencedBy(c, attempt)
 	}
+	return l.standsLocked(ctx)
+}
+
+// standsLocked checks that the last known record is still there. Where the
+// directory was deleted, or another volume is mounted in its place, newer
+// claims would go unseen.
+func (l *ledger) standsLocked(ctx context.Context) error {
+	if len(l.records) == 0 {
+		return nil
+	}
+	name, last := l.name(len(l.records)), l.records[len(l.records)-1]
+	data, err := l.blobs.Get(ctx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("ledger record %s in %s is gone: %w", name, l.blobs, errLedgerGone)
+	}
+	if err != nil {
+		return fmt.Errorf("read ledger record %s in %s: %w", name, l.blobs, err)
+	}
+	r, err := parseRecord(data)
+	if err != nil {
+		return fmt.Errorf("ledger record %s in %s: %w", name, l.blobs, err)
+	}
+	if r.Kind != last.Kind || r.Attempt != last.Attempt || r.Time != last.Time || r.Lineage != last.Lineage {
+		return fmt.Errorf("ledger record %s in %s is another one than before: %w", name, l.blobs, errLedgerGone)
+	}
 	return nil
 }
+
+// errLedgerGone says that the ledger disappeared under a running job.
+var errLedgerGone = errors.New("the job's directory was deleted or replaced while the job was running")
 
 func fencedBy(c Record, attempt int64) error {
 	return fmt.Errorf("%w (attempt %d by pid %d on host %s; this is attempt %d)", ErrFenced, c.Attempt, c.PID, c.Host, attempt)

@@ -207,6 +207,10 @@ func (s *start) newClaim(h *history) (Record, error) {
 	if c := h.claims[h.claimed]; s.After > 0 && c.Attempt > s.After && (c.Host != s.Host || c.PID != s.PID) {
 		return Record{}, fencedBy(c, s.After)
 	}
+	if h.claimed < s.After {
+		return Record{}, refuse("the ledger in %s does not know attempt %d of this process: %v. Put the directory back; "+
+			"beginning from nothing would repeat output", s.Blobs, s.After, errLedgerGone)
+	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
 		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(),
