@@ -216,6 +216,8 @@ type keyedOp[K comparable, In, Out any, P Processor[K, In, Out]] struct {
 	*processOp[K, In, Out, P]
 	store *heap.Store[K]
 	fire  func(at int64) error
+	// fired counts down the timers to the next reading of the TTL clock.
+	fired int
 }
 
 func (o *keyedOp[K, In, Out, P]) Input() any { return o }
@@ -263,7 +265,11 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 func (o *keyedOp[K, In, Out, P]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
 	o.count(len(b.Vals))
 	o.store.Bind(b.Keys, b.Hashes)
+	tick := o.store.Pace()
 	for i := range b.Vals {
+		if i == tick {
+			tick += o.store.Tick()
+		}
 		o.store.Seek(i)
 		o.ctx.key, o.ctx.time = b.Keys[i], b.Times[i]
 		if err := o.fn.Process(&o.ctx, b.Vals[i]); err != nil {
@@ -296,6 +302,9 @@ func (o *keyedOp[K, In, Out, P]) NextProcessingTime() (int64, bool) {
 
 // onTimer runs the hook for a timer of the current entry.
 func (o *keyedOp[K, In, Out, P]) onTimer(at int64) error {
+	if o.fired--; o.fired <= 0 {
+		o.fired = o.store.Tick()
+	}
 	o.ctx.key, o.ctx.time = o.store.Key(), at
 	if err := o.hooks.onTimer.OnTimer(&o.ctx, time.UnixMilli(at).UTC()); err != nil {
 		return o.failKey(err)

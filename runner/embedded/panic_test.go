@@ -220,7 +220,7 @@ func panicAt(t *testing.T, b *bomb) {
 	}
 	want(t, "results", out.Values(), all...)
 	// Some come only when the job has ended.
-	if !slices.Contains([]string{"call", "handle", "EnumeratorClose", "ReaderClose", "Close", "CommitterClose", "WriterClose"}, b.place) && b.gone.Load() {
+	if !slices.Contains([]string{"call", "handle", "EnumeratorComplete", "EnumeratorClose", "ReaderClose", "Close", "CommitterClose", "WriterClose"}, b.place) && b.gone.Load() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		failed := slices.IndexFunc(r.events, func(e embedded.Event) bool { return e.Kind == embedded.Failed })

@@ -208,10 +208,3 @@ func (c *core) bindOne(p unsafe.Pointer) {
 	}
 	c.cur.P = p
 }
-
-// readTime sets the time of the cursor, if a field has a time to live.
-func (c *core) readTime() {
-	if c.now != nil {
-		c.cur.Now = c.now()
-	}
-}

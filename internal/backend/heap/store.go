@@ -27,9 +27,9 @@ type Options struct {
 	Range          keygroup.Range
 	// Pool is where the memory comes from. It must outlive the store.
 	Pool *memory.Pool
-	// Clock is the wall clock in milliseconds, for time to live. It is read at
-	// most once per batch, and only if a field has a time to live; then it must
-	// be set.
+	// Clock is the wall clock in milliseconds, for time to live. It is read once
+	// per batch and by Tick, and only if a field has a time to live; then it
+	// must be set.
 	Clock func() int64
 }
 
@@ -79,6 +79,8 @@ type core struct {
 	// touched are the fields with a Touch, aging those with an Expire.
 	touched, aging []*entry.Field
 	now            func() int64
+	// pace is how many records pass between two readings of the clock.
+	pace int
 
 	// keys is the batch, ptrs the entries of its keys; open while it is bound.
 	keys encoded
