@@ -65,6 +65,55 @@ func TestRealJobInsideAProgram(t *testing.T) {
 	}
 }
 
+// Jobs of one registry stand side by side, a job may run again, and the
+// registry shows the run that is under way.
+func TestRealJobsShareARegistry(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	shared := prometheus.WrapRegistererWithPrefix("app_", registry)
+	// seen are the jobs with metrics, running those whose operators have some.
+	jobs := func() (seen, running []string) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				switch {
+				case f.GetName() == "app_weir_restarts_total":
+					seen = append(seen, labels["job"])
+				case f.GetName() == "app_weir_late_records_total" && labels["operator"] == "out":
+					running = append(running, labels["job"])
+				}
+			}
+		}
+		return seen, running
+	}
+	run := func(name string, wantSeen ...string) {
+		var log strings.Builder
+		var seen, running []string
+		err := Run(t.Context(), name, func(j *stream.Job) {
+			numbers := stream.Map(stream.FromSlice(j, "numbers", []int{1}), func(n int) int {
+				seen, running = jobs()
+				return n
+			})
+			stream.To(numbers, "out", collect.New[int]())
+		}, WithRegisterer(shared), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if err != nil || strings.Contains(log.String(), "level=WARN") {
+			t.Errorf("%s: %v\n%s", name, err, log.String())
+		}
+		if !slices.Equal(seen, wantSeen) || !slices.Equal(running, []string{name}) {
+			t.Errorf("while %s runs there are metrics of %q, and of the operators of %q", name, seen, running)
+		}
+	}
+	run("one", "one")
+	run("two", "one", "two")
+	run("one", "one", "two")
+}
+
 // A failing job ends with its error and exit code 1, and says where.
 func TestRealJobFails(t *testing.T) {
 	h := newHarness(func(j *stream.Job) {

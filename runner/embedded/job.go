@@ -39,6 +39,7 @@ type Job struct {
 	state     string
 	suspended bool // asked for
 	stopped   bool // ended by it, or by a savepoint
+	ended     bool // Run has returned, or is about to
 	restarts  int
 	failure   error
 	started   time.Time
@@ -77,7 +78,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		o.RestorePath = abs
 	}
 	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created"}
-	j.m = newMetrics(j, o.Registerer)
+	j.m = newMetrics(j)
 	return j, nil
 }
 
@@ -138,6 +139,10 @@ func (j *Job) Run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := j.m.register(j.opts.Registerer); err != nil {
+		j.log.Warn("registering metrics", "error", err)
+	}
+	defer j.end()
 	err = j.attempts(ctx, blobs)
 	switch {
 	case errors.Is(err, coord.ErrFinished):
@@ -154,6 +159,19 @@ func (j *Job) Run(ctx context.Context) error {
 		j.setState("failed", err)
 	}
 	return err
+}
+
+func (j *Job) end() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = true
+}
+
+// isOver reports whether Run is over.
+func (j *Job) isOver() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ended
 }
 
 // openStorage opens the checkpoint storage and locks the job's directory.

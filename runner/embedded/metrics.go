@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -25,11 +26,13 @@ type metrics struct {
 	counters          map[[2]string]int64
 }
 
-func newMetrics(j *Job, r prometheus.Registerer) *metrics {
+func newMetrics(j *Job) *metrics {
+	// A constant label tells the jobs of one registry apart.
+	job := prometheus.Labels{"job": j.graph.Job}
 	d := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("weir_"+name, help, append([]string{"job"}, labels...), nil)
+		return prometheus.NewDesc("weir_"+name, help, labels, job)
 	}
-	m := &metrics{
+	return &metrics{
 		job:          j,
 		records:      d("records_total", "Records by operator and direction (in, out) since the attempt began.", "operator", "direction"),
 		late:         d("late_records_total", "Records that came too late for all their windows.", "operator"),
@@ -42,10 +45,21 @@ func newMetrics(j *Job, r prometheus.Registerer) *metrics {
 		size:         d("checkpoint_last_bytes", "Bytes written by the last completed checkpoint."),
 		counters:     map[[2]string]int64{},
 	}
-	if err := r.Register(m); err != nil {
-		j.log.Warn("registering metrics", "error", err)
+}
+
+// register takes the place of an earlier run of the job, whose last values
+// stay readable until then. A run that is under way keeps its place.
+func (m *metrics) register(r prometheus.Registerer) error {
+	err := r.Register(m)
+	var taken prometheus.AlreadyRegisteredError
+	if !errors.As(err, &taken) {
+		return err
 	}
-	return m
+	if earlier, ok := taken.ExistingCollector.(*metrics); ok && earlier.job.isOver() {
+		r.Unregister(earlier)
+		return r.Register(m)
+	}
+	return err
 }
 
 // count adds to a counter of a component that outlives attempts' metrics.
@@ -95,10 +109,10 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	s := m.job.Status()
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, append([]string{s.Job}, labels...)...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{s.Job}, labels...)...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	counter(m.restarts, float64(s.Restarts))
 	counter(m.checkpointed, float64(s.Checkpoints), "completed")
