@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -47,6 +48,18 @@ type buildError struct{ err error }
 func (e buildError) Error() string { return e.err.Error() }
 func (e buildError) Unwrap() error { return e.err }
 
+// describe calls the job's build function. A panic in it, or in a constructor
+// that it passes on, is the job's error: it must not end a service.
+func describe(j *stream.Job, build func(*stream.Job)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("building the job: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	build(j)
+	return nil
+}
+
 // prepare builds the job and settles its options. The error is a usageError
 // or a buildError and tells everything that is wrong.
 func prepare(name string, build func(*stream.Job), s settings) (*job, error) {
@@ -57,7 +70,9 @@ func prepare(name string, build func(*stream.Job), s settings) (*job, error) {
 	}
 	errs = append(errs, values.Environ(s.environ))
 	described := stream.NewJob(name)
-	build(described)
+	if err := describe(described, build); err != nil {
+		return nil, buildError{err}
+	}
 	errs = append(errs,
 		values.Apply(config.Code, codeEntries(described.Options())),
 		values.Apply(config.Code, s.calls),
