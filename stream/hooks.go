@@ -48,7 +48,13 @@ func hook[I any](fn any, name string, to *I) error {
 		return nil
 	}
 	v := reflect.ValueOf(fn)
-	if !v.IsValid() || !v.MethodByName(name).IsValid() {
+	if !v.IsValid() {
+		return nil
+	}
+	if !v.MethodByName(name).IsValid() {
+		if _, ok := reflect.PointerTo(v.Type()).MethodByName(name); ok {
+			return fmt.Errorf("method %s has the name of a hook but is one of *%T, and the constructor returns %T; return a pointer", name, fn, fn)
+		}
 		return nil
 	}
 	want, _ := reflect.TypeFor[I]().MethodByName(name)
