@@ -89,6 +89,7 @@ func (b *Blobs) put(ctx context.Context, name string, write func(io.Writer) erro
 		return err
 	}
 	if err := b.writeAndPublish(ctx, final, write, publish); err != nil {
+		b.removeEmpty(filepath.Dir(final)) // made for nothing, as on a full disk
 		return fmt.Errorf("write %s: %w", final, err)
 	}
 	return nil
@@ -306,12 +307,18 @@ func (b *Blobs) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(file)
-	for dir != b.dir && os.Remove(dir) == nil { // fails unless empty
+	return syncDir(b.removeEmpty(filepath.Dir(file)))
+}
+
+// removeEmpty removes dir and its parents below the root as far as they are
+// empty, and returns the first that stays. Writers make it anew if they need
+// to.
+func (b *Blobs) removeEmpty(dir string) string {
+	for dir != b.dir && syscall.Rmdir(dir) == nil { // fails unless empty, and spares symbolic links
 		b.durable.Delete(dir)
 		dir = filepath.Dir(dir)
 	}
-	return syncDir(dir)
+	return dir
 }
 
 // RemoveStale deletes temporary files that a crashed process left behind: all

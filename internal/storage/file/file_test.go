@@ -268,3 +268,47 @@ func TestLockOfOtherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestFailedPutLeavesNoDirectory(t *testing.T) {
+	root := t.TempDir()
+	b := file.New(root)
+	full := func(io.Writer) error { return syscall.ENOSPC }
+	if err := b.Put(t.Context(), "job/chk-1/a", full); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(root); err != nil || len(entries) != 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+	fill := func(w io.Writer) error { _, err := w.Write([]byte("x")); return err }
+	if err := b.Put(t.Context(), "job/chk-1/a", fill); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Put(t.Context(), "job/chk-1/b", full); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if got, err := b.Get(t.Context(), "job/chk-1/a"); err != nil || string(got) != "x" {
+		t.Errorf("what lies beside: %q, %v", got, err)
+	}
+}
+
+// The user may keep a job's directory elsewhere, behind a link.
+func TestDeleteSparesLinkedDirectory(t *testing.T) {
+	root, elsewhere := t.TempDir(), t.TempDir()
+	link := filepath.Join(root, "job")
+	if err := os.Symlink(elsewhere, link); err != nil {
+		t.Skip(err)
+	}
+	b := file.New(root)
+	fill := func(w io.Writer) error { _, err := w.Write([]byte("x")); return err }
+	for _, name := range []string{"job/ledger/1", "job/chk-1/a"} {
+		if err := b.Put(t.Context(), name, fill); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Delete(t.Context(), "job/chk-1/a"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Get(t.Context(), "job/ledger/1"); err != nil || string(got) != "x" {
+		t.Errorf("behind the link: %q, %v", got, err)
+	}
+}
