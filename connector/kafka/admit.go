@@ -81,9 +81,10 @@ func (a admission) try(ctx context.Context, splits []Split) ([]Split, error) {
 	return admitted, nil
 }
 
-// place moves a split whose offset is not there, if that is wanted.
+// place moves a split whose offset is not there, if that is wanted. One that
+// was read to its end needs none.
 func (a admission) place(s Split, start, end, stable int64) (Split, error) {
-	if s.ended() || s.Next >= start && s.Next <= end {
+	if s.ended() && !s.beyond() || s.Next >= start && s.Next <= end {
 		return s, nil
 	}
 	to := start

@@ -55,7 +55,7 @@ func (c *coordinator) Open(ctx context.Context, lineage string) ([]twophase.Open
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("state of transaction %s: %w", id, err)
+			return nil, fmt.Errorf("state of transaction %s: %w", id, final(err))
 		}
 		if d.State != "Ongoing" {
 			continue
@@ -88,7 +88,7 @@ func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twop
 		}
 		answer := (*kerr.Error)(nil)
 		if errors.As(err, &answer) && !answer.Retriable {
-			return nil, err
+			return nil, final(err)
 		}
 		if !pause(ctx, retryPause) {
 			return nil, fmt.Errorf("kafka sink: not all brokers at %s listed their open transactions within %v, and an incomplete list must not be used: %w", c.config.names(), c.config.startTimeout, err)

@@ -170,7 +170,7 @@ func retry(ctx context.Context, c *client, try func(context.Context) error) erro
 				return err
 			}
 		} else if isFatal(err) {
-			return err
+			return final(err)
 		}
 		if bounded.Err() == nil || last == nil {
 			last = err
@@ -183,15 +183,6 @@ func retry(ctx context.Context, c *client, try func(context.Context) error) erro
 
 // isFatal says whether trying again is of no use.
 func isFatal(err error) bool {
-	if noOffset := (*noOffsetError)(nil); errors.As(err, &noOffset) {
-		return true
-	}
-	if missing := (*MissingOffsetError)(nil); errors.As(err, &missing) {
-		return true
-	}
-	if recreated := (*recreatedError)(nil); errors.As(err, &recreated) {
-		return true
-	}
 	answer := (*kerr.Error)(nil)
-	return errors.As(err, &answer) && !answer.Retriable
+	return errors.Is(err, connector.ErrFatal) || errors.As(err, &answer) && !answer.Retriable
 }

@@ -78,7 +78,7 @@ func (e *ender) version(ctx context.Context) (int16, error) {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("transaction.version of the cluster: %w", err)
+		return 0, fmt.Errorf("transaction.version of the cluster: %w", final(err))
 	}
 	for _, f := range resp.FinalizedFeatures {
 		if f.Name == "transaction.version" && f.MaxVersionLevel >= 2 {
@@ -124,7 +124,7 @@ func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Du
 				return err
 			}
 		case isRefused(err):
-			return fmt.Errorf("commit of transaction %s: %w", t, err)
+			return fmt.Errorf("commit of transaction %s: %w", t, final(err))
 		}
 		if age := time.Since(t.Opened); !warned && age > t.Timeout/2 {
 			warned = true
@@ -262,13 +262,13 @@ func (e *ender) abort(ctx context.Context, t Transaction) error {
 		case isOver(err):
 			d, err := e.describe(ctx, t.ID)
 			if err != nil && !errors.Is(err, kerr.TransactionalIDNotFound) {
-				return fmt.Errorf("abort of transaction %s: %w", t.ID, err)
+				return fmt.Errorf("abort of transaction %s: %w", t.ID, final(err))
 			}
 			if err != nil || outcome(t, d) != outcomeOpen {
 				return nil //nolint:nilerr // an id the broker has forgotten has nothing open
 			}
 		case isRefused(err):
-			return fmt.Errorf("abort of transaction %s: %w", t.ID, err)
+			return fmt.Errorf("abort of transaction %s: %w", t.ID, final(err))
 		}
 		pause(ctx, wait)
 	}

@@ -90,7 +90,7 @@ func (e *enumerator) discovered(result any, err error) error {
 		if e.ready {
 			e.ctx.Logger().Info("kafka source found a new partition", "topic", s.Topic, "partition", s.Partition)
 		}
-		if !s.ended() {
+		if !s.ended() || s.beyond() { // the reader checks an offset that was given
 			e.unassigned = append(e.unassigned, s)
 		}
 	}
@@ -148,6 +148,9 @@ func (e *enumerator) checkTopics(d *discovery) error {
 
 // recreatedError is a topic that was deleted and made anew.
 type recreatedError struct{ topic string }
+
+// Is makes it fatal: the topic that was is gone.
+func (e *recreatedError) Is(target error) bool { return target == connector.ErrFatal }
 
 func (e *recreatedError) Error() string {
 	return fmt.Sprintf("kafka topic %s was deleted and created anew since the source first saw it: the stored offsets mean nothing in the new one; start without the snapshot, or give the source another id", e.topic)

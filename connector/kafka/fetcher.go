@@ -204,7 +204,7 @@ func (f *fetcher[T]) fail(p partition, err error) {
 	if lost := (*kgo.ErrDataLoss)(nil); errors.As(err, &lost) {
 		err = fmt.Errorf("the log was truncated behind what was read (unclean leader election?): %w", err)
 	}
-	f.failed = fmt.Errorf("kafka source: %s: %w", p, err)
+	f.failed = fmt.Errorf("kafka source: %s: %w", p, final(err))
 }
 
 func isTransient(err error) bool {

@@ -89,7 +89,7 @@ func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
 	all := slices.Concat(defaults, common, c.opts, opts)
 	cl, err := kgo.NewClient(all...)
 	if err != nil {
-		return nil, fmt.Errorf("kafka client for %s: %w", c.names(), err)
+		return nil, fatalError{fmt.Errorf("kafka client for %s: %w", c.names(), err)}
 	}
 	return cl, nil
 }

@@ -48,10 +48,10 @@ func newParticipant[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]
 // check finds out at the start what would fail, or lose data, later.
 func (p *participant[T]) check() error {
 	if p.ctx.CheckpointInterval() <= 0 {
-		return errors.New("kafka sink: exactly-once needs checkpoints: set a checkpoint interval, or choose kafka.AtLeastOnce")
+		return invalid("kafka sink: exactly-once needs checkpoints: set a checkpoint interval, or choose kafka.AtLeastOnce")
 	}
 	if p.ctx.Lineage() == "" {
-		return errors.New("kafka sink: exactly-once needs the lineage of the job")
+		return invalid("kafka sink: exactly-once needs the lineage of the job")
 	}
 	cl, err := p.ender.client(endTxnV2)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *participant[T]) open(id string) error {
 	}
 	p.live.client, p.live.opened = cl, time.Now()
 	if err := cl.BeginTransaction(); err != nil {
-		return fmt.Errorf("kafka sink: begin transaction %s: %w", id, p.explain(err))
+		return fmt.Errorf("kafka sink: begin transaction %s: %w", id, p.explain(final(err)))
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (p *participant[T]) PreCommit(ctx context.Context, txn Transaction) (Transa
 	wrote, _ := l.produced.producedBy()
 	id, epoch, err := l.client.ProducerID(ctx)
 	if err != nil {
-		return Transaction{}, false, fmt.Errorf("kafka sink: producer of transaction %s: %w", txn.ID, err)
+		return Transaction{}, false, fmt.Errorf("kafka sink: producer of transaction %s: %w", txn.ID, final(err))
 	}
 	if now := (identity{id, epoch}); now != wrote {
 		return Transaction{}, false, errIdentity(wrote, now)

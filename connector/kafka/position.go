@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirstream/weir/connector"
 )
 
 // Position says where to start or to stop reading. It is turned into offsets
@@ -215,6 +217,9 @@ type noOffsetError struct {
 	pos   Position
 	parts []partition
 }
+
+// Is makes it fatal: the position has to change.
+func (e *noOffsetError) Is(target error) bool { return target == connector.ErrFatal }
 
 func (e *noOffsetError) Error() string {
 	names := make([]string, len(e.parts))

@@ -34,7 +34,7 @@ func (p *produced) done(r *kgo.Record, err error) {
 	switch {
 	case p.err != nil:
 	case err != nil:
-		p.err = fmt.Errorf("kafka sink: a record for topic %s was not written: %w", r.Topic, err)
+		p.err = fmt.Errorf("kafka sink: a record for topic %s was not written: %w", r.Topic, final(err))
 	case p.acked && now != p.identity:
 		p.err = errIdentity(p.identity, now)
 	default:
@@ -72,7 +72,7 @@ func produce(ctx context.Context, cl *kgo.Client, records []kgo.Record, promise 
 // flush waits until everything produced has arrived.
 func flush(ctx context.Context, cl *kgo.Client, p *produced) error {
 	if err := cl.Flush(ctx); err != nil {
-		return fmt.Errorf("kafka sink: flush: %w", err)
+		return fmt.Errorf("kafka sink: flush: %w", final(err))
 	}
 	return p.failure()
 }

@@ -49,10 +49,18 @@ func (r *reader[T]) Start() error {
 }
 
 func (r *reader[T]) AddSplits(splits []Split) error {
-	for _, s := range splits {
-		r.read[s.partition()] = s
-	}
+	r.follow(splits)
 	return r.Reader.AddSplits(splits)
+}
+
+// follow notes what is read. A split that begins behind its end is not, and
+// must not move the group.
+func (r *reader[T]) follow(splits []Split) {
+	for _, s := range splits {
+		if !s.beyond() {
+			r.read[s.partition()] = s
+		}
+	}
 }
 
 func (r *reader[T]) Snapshot(checkpoint int64) ([]Split, error) {
@@ -63,9 +71,7 @@ func (r *reader[T]) Snapshot(checkpoint int64) ([]Split, error) {
 	for p, s := range r.read { // a split that is no longer there has ended
 		r.read[p] = s.At(s.Stop, int64(s.LeaderEpoch))
 	}
-	for _, s := range splits {
-		r.read[s.partition()] = s
-	}
+	r.follow(splits)
 	offsets := kadm.Offsets{}
 	for _, s := range r.read {
 		offsets.Add(kadm.Offset{Topic: s.Topic, Partition: s.Partition, At: s.Next, LeaderEpoch: s.LeaderEpoch})

@@ -54,10 +54,10 @@ func KeyedSink[T any](topic string, key func(T) []byte, values codec.Codec[T], o
 	s := &TopicSink[T]{config: newSinkConfig(topic, opts)}
 	s.encode = func() encode[T] { return &valueEncoder[T]{topic: topic, key: key, values: values} }
 	if values == nil {
-		s.config.err = errors.New("kafka sink: a codec is needed")
+		s.config.err = invalid("kafka sink: a codec is needed")
 	}
 	if topic == "" {
-		s.config.err = errors.New("kafka sink: no topic")
+		s.config.err = invalid("kafka sink: no topic")
 	}
 	return s
 }
@@ -68,7 +68,7 @@ func SinkFunc[T any](topic string, fn Encoder[T], opts ...SinkOption) *TopicSink
 	s := &TopicSink[T]{config: newSinkConfig(topic, opts)}
 	s.encode = func() encode[T] { return &recordEncoder[T]{topic: topic, fn: fn} }
 	if fn == nil {
-		s.config.err = errors.New("kafka sink: an encoder is needed")
+		s.config.err = invalid("kafka sink: an encoder is needed")
 	}
 	return s
 }
@@ -102,7 +102,7 @@ func ExactlyOnce(prefix string) SinkOption {
 	return sinkOption(func(c *sinkConfig) {
 		c.delivery, c.prefix = connector.ExactlyOnce, prefix
 		if prefix == "" {
-			c.err = errors.New("kafka sink: ExactlyOnce needs a prefix for transactional ids")
+			c.err = invalid("kafka sink: ExactlyOnce needs a prefix for transactional ids")
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TransactionTimeout(d time.Duration) SinkOption {
 	return sinkOption(func(c *sinkConfig) {
 		c.timeout = d
 		if d < time.Millisecond {
-			c.err = fmt.Errorf("kafka sink: transaction timeout of %v", d)
+			c.err = invalid(fmt.Sprintf("kafka sink: transaction timeout of %v", d))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -59,7 +58,7 @@ func Source[T any](topic string, values codec.Codec[T], opts ...SourceOption) *T
 		return decodeValues(values, s.config.tombstones, count)
 	}
 	if values == nil {
-		s.config.err = errors.New("kafka source: a codec is needed")
+		s.config.err = invalid("kafka source: a codec is needed")
 	}
 	return s
 }
@@ -70,7 +69,7 @@ func SourceFunc[T any](topic string, fn Decoder[T], opts ...SourceOption) *Topic
 	s := &TopicSource[T]{config: newSourceConfig(topic, opts)}
 	s.decode = func(func(string, int64)) decode[T] { return decodeRecords(fn) }
 	if fn == nil {
-		s.config.err = errors.New("kafka source: a decoder is needed")
+		s.config.err = invalid("kafka source: a decoder is needed")
 	}
 	return s
 }
@@ -84,7 +83,7 @@ func newSourceConfig(topic string, opts []SourceOption) sourceConfig {
 		o.source(&c)
 	}
 	if c.err == nil && len(c.topics) == 0 && c.pattern == nil {
-		c.err = errors.New("kafka source: no topic; name one, or give kafka.Topics or kafka.Pattern")
+		c.err = invalid("kafka source: no topic; name one, or give kafka.Topics or kafka.Pattern")
 	}
 	return c
 }
@@ -100,7 +99,7 @@ func Pattern(expr string) SourceOption {
 	return sourceOption(func(c *sourceConfig) {
 		re, err := regexp.Compile("^(?:" + expr + ")$")
 		if err != nil {
-			c.err = fmt.Errorf("kafka source: pattern of topics: %w", err)
+			c.err = fatalError{fmt.Errorf("kafka source: pattern of topics: %w", err)}
 			return
 		}
 		c.pattern = re

@@ -44,6 +44,10 @@ func (s Split) partition() partition { return partition{s.Topic, s.Partition} }
 // ended says whether nothing is left to read.
 func (s Split) ended() bool { return s.Stop != NoStop && s.Next >= s.Stop }
 
+// beyond says whether the split begins behind its end, as only a start
+// position can have it.
+func (s Split) beyond() bool { return s.Stop != NoStop && s.Next > s.Stop }
+
 // Enumeration is the state of the enumerator: every partition discovered, and
 // the splits that no reader has, with their offsets resolved.
 type Enumeration struct {

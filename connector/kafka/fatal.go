@@ -1,0 +1,38 @@
+package kafka
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirstream/weir/connector"
+)
+
+// fatalError marks an error that starting again does not mend.
+type fatalError struct{ error }
+
+func (e fatalError) Unwrap() error      { return e.error }
+func (fatalError) Is(target error) bool { return target == connector.ErrFatal }
+func invalid(message string) error      { return fatalError{errors.New(message)} }
+
+// lasting are the answers by which brokers refuse the job itself: who it is,
+// what it may do, how it is set up, or what it speaks. Answers that concern
+// one record or the state of the cluster are not among them.
+var lasting = []error{
+	kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState, kerr.SecurityDisabled,
+	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.TransactionalIDAuthorizationFailed, kerr.DelegationTokenAuthorizationFailed,
+	kerr.UnsupportedVersion, kerr.UnsupportedForMessageFormat, kerr.UnsupportedCompressionType,
+	kerr.InvalidTopicException, kerr.InvalidGroupID, kerr.InvalidRequiredAcks, kerr.InvalidConfig, kerr.PolicyViolation,
+}
+
+// final marks err as fatal where it is a lasting answer. The network is none:
+// it may come back.
+func final(err error) error {
+	for _, l := range lasting {
+		if errors.Is(err, l) {
+			return fatalError{err}
+		}
+	}
+	return err
+}
