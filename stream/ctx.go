@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -64,9 +65,15 @@ func (c *Ctx[K, Out]) Context() context.Context { return c.op.Context }
 
 // EmitTo emits a record to a side output. Without a consumer it is dropped.
 func EmitTo[K comparable, Out, T any](c *Ctx[K, Out], tag Tag[T], v T) {
-	if s, ok := c.out.sides[tag.name]; ok {
-		s.(*stage.Emitter[T]).Emit(v, c.time)
+	s, ok := c.out.sides[tag.name]
+	if !ok {
+		return
 	}
+	e, ok := s.(*stage.Emitter[T])
+	if !ok {
+		panic(fmt.Sprintf("operator %q emits %T to tag %q, whose consumer expects another type", c.op.Operator, v, tag.name))
+	}
+	e.Emit(v, c.time)
 }
 
 // Runtime tells a function where it runs. It is passed to Initialize and Open.

@@ -11,7 +11,7 @@ type body struct{ make func() stage.Operator }
 func (b body) NewOperator() stage.Operator { return b.make() }
 
 func transform[A, B any](s Stream[A], kind string, opts []Option, make func() stage.Operator) Stream[B] {
-	n := apply(&graph.Node{Kind: kind, Role: graph.Operator, Inputs: edges(s), Body: body{make}}, opts)
+	n := apply(s.job, &graph.Node{Kind: kind, Role: graph.Operator, Inputs: edges(s), Body: body{make}}, opts)
 	return from[B](s.job, s.job.add(n))
 }
 

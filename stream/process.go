@@ -37,7 +37,7 @@ type NoKey struct{}
 //	EndInput(*Ctx[K, Out]) error            the input has ended; operator state only, no current key
 //	Close() error                           always, also after a failure
 func Process[K comparable, In, Out any, P Processor[K, In, Out]](s Keyed[K, In], id string, newP func(*state.Registry) P, opts ...Option) Stream[Out] {
-	n := apply(&graph.Node{
+	n := apply(s.stream.job, &graph.Node{
 		ID: id, Kind: "process", Role: graph.Operator, Stateful: true, Keyed: true, Inputs: keyedEdges(s),
 	}, opts)
 	b := processBody[K, In, Out, P]{newP: newP, sides: sides{}, keyed: true}
@@ -52,7 +52,7 @@ func Process[K comparable, In, Out any, P Processor[K, In, Out]](s Keyed[K, In],
 // operator state, but no keyed state and no timers; hooks are those of
 // Process.
 func ProcessUnkeyed[In, Out any, P Processor[NoKey, In, Out]](s Stream[In], id string, newP func(*state.Registry) P, opts ...Option) Stream[Out] {
-	n := apply(&graph.Node{
+	n := apply(s.job, &graph.Node{
 		ID: id, Kind: "process", Role: graph.Operator, Stateful: true, Inputs: edges(s),
 	}, opts)
 	b := processBody[NoKey, In, Out, P]{newP: newP, sides: sides{}}

@@ -16,7 +16,7 @@ import (
 
 // To writes the records of s to a sink.
 func To[T, C any](s Stream[T], id string, sink connector.Sink[T, C], opts ...Option) {
-	n := apply(&graph.Node{
+	n := apply(s.job, &graph.Node{
 		ID: id, Kind: "sink", Role: graph.Sink, Stateful: true,
 		Inputs: edges(s), Body: sinkBody[T, C]{sink},
 		Options: map[string]string{"delivery": sink.Delivery().String()},
@@ -27,7 +27,7 @@ func To[T, C any](s Stream[T], id string, sink connector.Sink[T, C], opts ...Opt
 // Print writes each record to standard output, with the label and the subtask
 // in front.
 func Print[T any](s Stream[T], label string, opts ...Option) {
-	n := apply(&graph.Node{
+	n := apply(s.job, &graph.Node{
 		Kind: "print", Role: graph.Sink, Inputs: edges(s),
 		Body: sinkBody[T, connector.NoCommit]{console.Sink[T](os.Stdout, label)},
 	}, opts)

@@ -25,7 +25,7 @@ func From[T any, S connector.Split, E any](j *Job, id string, src connector.Sour
 // FromWith is From with options.
 func FromWith[T any, S connector.Split, E any](j *Job, id string, src connector.Source[T, S, E], opts []Option, wm ...watermark.Strategy[T]) Stream[T] {
 	b := sourceBody[T, S, E]{src: src}
-	n := apply(&graph.Node{ID: id, Kind: "source", Role: graph.Source, Stateful: true}, opts)
+	n := apply(j, &graph.Node{ID: id, Kind: "source", Role: graph.Source, Stateful: true}, opts)
 	switch {
 	case len(wm) > 1:
 		j.failf(n.Site, "source %q has %d watermark strategies; one is possible", id, len(wm))

@@ -59,8 +59,11 @@ func Named(name string) Option { return option(func(s *settings) { s.Name = name
 // numbered otherwise.
 func ID(id string) Option { return option(func(s *settings) { s.Node.ID = id }) }
 
-func apply(n *graph.Node, opts []Option) *graph.Node {
-	settle(n, opts)
+// apply applies the options of an operator that has no windows.
+func apply(j *Job, n *graph.Node, opts []Option) *graph.Node {
+	if s := settle(n, opts); s.lateness != 0 || s.lateTag != "" {
+		j.failf(n.Site, "AllowedLateness and LateTo are options of Aggregate; a %s has no windows", n.Kind)
+	}
 	return n
 }
 

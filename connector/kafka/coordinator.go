@@ -91,6 +91,9 @@ func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twop
 			return nil, final(err)
 		}
 		if !pause(ctx, retryPause) {
+			if answer == nil {
+				return nil, fmt.Errorf("kafka sink: %w", c.config.unreachable(c.config.startTimeout, err))
+			}
 			return nil, fmt.Errorf("kafka sink: not all brokers at %s listed their open transactions within %v, and an incomplete list must not be used: %w", c.config.names(), c.config.startTimeout, err)
 		}
 	}
