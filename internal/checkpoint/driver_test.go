@@ -103,7 +103,7 @@ func TestC01AckAfterExpiry(t *testing.T) {
 		synctest.Wait()
 		wantStrings(t, "files after expiry", files(t, j.blobs, "job/chk-1"))
 		late := j.part(sink1, 1)
-		if err := putFile(j.blobs, "job/chk-1/"+late.Files[0].Name); err != nil {
+		if _, err := putFile(t.Context(), j.blobs, "job/chk-1", late.Files[0].Name); err != nil {
 			t.Fatal(err)
 		}
 		j.c.Ack(late)

@@ -23,7 +23,8 @@ func AsFatal(err error) error {
 // Fatal reports whether starting the job again cannot help, or must not be
 // done without a decision: err was marked by AsFatal, is ErrFinished,
 // ErrRefused, ErrFenced, a connector.ErrFatal, an UncommittedError, or a
-// transaction that is lost or whose outcome is unknown.
+// transaction that is lost or whose outcome is unknown. A damaged ledger is
+// marked so.
 func Fatal(err error) bool {
 	var marked fatalError
 	var uncommitted *UncommittedError

@@ -133,11 +133,13 @@ func (j *job) answer(task stage.TaskID, id int64) { j.c.Ack(j.part(task, id)) }
 func (j *job) part(task stage.TaskID, id int64) Ack {
 	name := snapshot.Name(task.Stage, task.Subtask, j.attempt.Number)
 	a := Ack{Task: task, ID: id, Bytes: 4, BarrierNanos: int64(10 + task.Subtask), AsyncNanos: 5, SyncNanos: 2,
-		Files: []snapshot.File{{Name: name, Size: 4}}}
+		Files: []snapshot.File{{Name: name}}}
 	if blobs, dir, ok := j.c.Target(id); ok {
-		if err := putFile(blobs, path.Join(dir, name)); err != nil {
+		f, err := putFile(j.t.Context(), blobs, dir, name)
+		if err != nil {
 			j.t.Error(err)
 		}
+		a.Files[0] = f
 	}
 	op := snapshot.Operator{ID: task.Stage, Parallelism: 1, Subtasks: []snapshot.Subtask{{Index: task.Subtask, File: name}}}
 	if task.Stage == "rows" && !j.empty {
@@ -149,11 +151,14 @@ func (j *job) part(task stage.TaskID, id int64) Ack {
 	return a
 }
 
-func putFile(blobs storage.Blobs, name string) error {
-	return blobs.Put(context.Background(), name, func(w io.Writer) error {
-		_, err := w.Write([]byte("data"))
+// putFile stores a data file without key groups.
+func putFile(ctx context.Context, blobs storage.Blobs, dir, name string) (snapshot.File, error) {
+	f := snapshot.File{Name: name}
+	err := blobs.Put(ctx, path.Join(dir, name), func(w io.Writer) (err error) {
+		f.Size, f.CRC, err = snapshot.NewFileWriter(w, snapshot.None).Close()
 		return err
 	})
+	return f, err
 }
 
 func (j *job) CheckpointComplete(id int64) { j.say("complete %d", id) }

@@ -54,8 +54,8 @@ func (l *ledger) load(ctx context.Context) error {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("ledger of %s: record %s is missing but later ones exist; restore it, or use another checkpoint directory",
-				l.blobs, l.name(len(l.records)+1))
+			return AsFatal(fmt.Errorf("ledger of %s: record %s is missing but later ones exist; restore it, or use another checkpoint directory",
+				l.blobs, l.name(len(l.records)+1)))
 		}
 	}
 	return nil
@@ -88,10 +88,16 @@ func (l *ledger) readNextLocked(ctx context.Context) (found bool, err error) {
 	}
 	r, err := parseRecord(data)
 	if err != nil {
-		return false, fmt.Errorf("ledger record %s in %s: %w", name, l.blobs, err)
+		return false, l.unreadable(name, err)
 	}
 	l.addLocked(*r)
 	return true, nil
+}
+
+// unreadable is the error of a damaged record. Records do not change, so it
+// does not pass.
+func (l *ledger) unreadable(name string, err error) error {
+	return AsFatal(fmt.Errorf("ledger record %s in %s cannot be used: %w; if it is damaged, restore it from a backup, or use another checkpoint directory", name, l.blobs, err))
 }
 
 func (l *ledger) addLocked(r Record) {
@@ -198,7 +204,7 @@ func (l *ledger) standsLocked(ctx context.Context) error {
 	}
 	r, err := parseRecord(data)
 	if err != nil {
-		return fmt.Errorf("ledger record %s in %s: %w", name, l.blobs, err)
+		return l.unreadable(name, err)
 	}
 	if r.Kind != last.Kind || r.Attempt != last.Attempt || r.Time != last.Time || r.Lineage != last.Lineage {
 		return fmt.Errorf("ledger record %s in %s is another one than before: %w", name, l.blobs, errLedgerGone)

@@ -117,6 +117,21 @@ func (s *start) load(ctx context.Context, c candidate) (origin, error) {
 	return origin{found: c.found, blobs: s.Blobs, dir: c.ref.Path}, nil
 }
 
+// loadVerified loads a candidate to begin from. Damage must show before the
+// start is recorded: later there is no falling back.
+func (s *start) loadVerified(ctx context.Context, c candidate) (origin, error) {
+	from, err := s.load(ctx, c)
+	if err != nil {
+		return origin{}, err
+	}
+	return from, from.verify(ctx)
+}
+
+// verify reads all data files and compares their checksums.
+func (o origin) verify(ctx context.Context) error {
+	return snapshot.Verify(ctx, o.blobs, o.dir, o.meta)
+}
+
 // loadExternal loads a snapshot by the path that a user gives.
 func (s *start) loadExternal(ctx context.Context, userPath string) (origin, error) {
 	if s.OpenPath == nil {
@@ -145,7 +160,7 @@ func (s *start) loadExternal(ctx context.Context, userPath string) (origin, erro
 }
 
 // complete checks that the data files of a snapshot are there and have the
-// right sizes. Their checksums are checked as they are read.
+// right sizes.
 func complete(ctx context.Context, blobs storage.Blobs, dir string, m *snapshot.Metadata) error {
 	sizes := map[string]int64{}
 	err := blobs.List(ctx, dir+"/", func(name string, size int64) error {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/internal/snapshot"
@@ -99,7 +100,7 @@ type Attempt struct {
 // Start claims the job, chooses and loads the snapshot to begin from, and
 // records it. Errors wrap ErrFinished if there is nothing left to do,
 // ErrRefused if a decision is wanted, ErrFenced if yet another start has
-// claimed the job; any other is a failure that may pass.
+// claimed the job; of others Fatal tells whether they may pass.
 //
 // ResolveSinks must follow before any task starts.
 func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
@@ -154,11 +155,40 @@ func (s *start) begin(ctx context.Context) (err error) {
 	if err := s.ledger.load(ctx); err != nil {
 		return err
 	}
+	if err := s.checkLedger(ctx); err != nil {
+		return err
+	}
 	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
 		return err
 	}
 	s.warnIfMoved()
 	return s.look(ctx)
+}
+
+// checkLedger refuses to go on where there are snapshots, but no start on
+// record that can have made them: the ledger was lost, and with it what the
+// job was to go on from. It comes before the claim, which would begin a new
+// ledger.
+func (s *start) checkLedger(ctx context.Context) error {
+	if h := s.ledger.history(); len(h.restored) > 0 || h.claimed < s.After || s.req != (RestoreRequest{}) {
+		return nil
+	}
+	dirs, err := directories(ctx, s.Blobs, s.Job)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, id := range sortedKeys(dirs) {
+		if _, ok := dirs[id][snapshot.MetadataName]; ok {
+			names = append(names, snapshot.CheckpointDir(s.Job, id))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return refuse("the ledger %s in %s is missing or names no start, but there are snapshots: %s. Restore the ledger; or begin from one of them with -s PATH, "+
+		"as a copy of the job: its committables must be known to be committed, and what was committed after it is published again; or begin from nothing with --fresh, "+
+		"which publishes everything again and leaves what they hold uncommitted unpublished", s.ledger.dir, s.Blobs, strings.Join(names, ", "))
 }
 
 // warnIfMoved tells of a directory that was moved or copied with its ledger:
@@ -246,7 +276,7 @@ func (s *start) goOn(ctx context.Context) (origin, error) {
 	}
 	candidates := s.view.continuation()
 	for i, c := range candidates {
-		from, err := s.load(ctx, c)
+		from, err := s.loadVerified(ctx, c)
 		switch {
 		case err == nil:
 			return from, nil
@@ -304,19 +334,12 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 
 // goTo begins from the snapshot that the request names.
 func (s *start) goTo(ctx context.Context) (origin, error) {
-	from, err := s.loadExternal(ctx, s.req.Path)
+	from, err := s.loadRequested(ctx)
 	switch {
 	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
 		return origin{}, refuse("-s %s: %v", s.req.Path, err)
 	case err != nil:
 		return origin{}, fmt.Errorf("-s %s: %w", s.req.Path, err)
-	}
-	for i := range s.view.found { // the same snapshot, in the job's own directory?
-		if f := &s.view.found[i]; f.meta != nil && f.ref.same(from.ref) {
-			if from, err = s.load(ctx, candidate{ref: f.ref, found: f}); err != nil {
-				return origin{}, err
-			}
-		}
 	}
 	warning, err := s.view.explicit(from.found, s.req.Rewind)
 	if err != nil {
@@ -327,6 +350,21 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 	}
 	from.explicit = true
 	return from, nil
+}
+
+// loadRequested loads the snapshot of -s: from the job's own directory, if
+// that has it.
+func (s *start) loadRequested(ctx context.Context) (origin, error) {
+	from, err := s.loadExternal(ctx, s.req.Path)
+	if err != nil {
+		return origin{}, err
+	}
+	for i := range s.view.found {
+		if f := &s.view.found[i]; f.meta != nil && f.ref.same(from.ref) {
+			return s.loadVerified(ctx, candidate{ref: f.ref, found: f})
+		}
+	}
+	return from, from.verify(ctx)
 }
 
 func (s *start) attempt(from origin) *Attempt {
