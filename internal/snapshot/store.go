@@ -92,14 +92,17 @@ func load(ctx context.Context, blobs storage.Blobs, dir string) (*Metadata, erro
 	})
 }
 
-// Verify reads every data file of a snapshot that Load returned, and returns
-// the errors of all that are damaged.
+// Verify reads every data file of a snapshot that Load returned, a few MiB at
+// a time, and returns the errors of all that are damaged.
 func Verify(ctx context.Context, blobs storage.Blobs, dir string, m *Metadata) error {
 	var errs []error
 	for _, file := range m.Files {
-		f, err := OpenFile(ctx, blobs, path.Join(Dir(dir), file.Name), file)
+		name := path.Join(Dir(dir), file.Name)
+		// The checksum first: a damaged file says anything of its footer's size.
+		f := &FileReader{blobs: blobs, name: name, want: file}
+		err := f.Verify(ctx)
 		if err == nil {
-			err = f.Verify(ctx)
+			_, err = OpenFile(ctx, blobs, name, file)
 		}
 		errs = append(errs, err)
 	}

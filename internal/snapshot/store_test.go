@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"reflect"
@@ -325,4 +326,33 @@ func hex32(v uint32) string {
 		b = append(b, digits[v>>shift&15])
 	}
 	return string(b)
+}
+
+// widest records the longest range that is read of a blob.
+type widest struct {
+	storage.Blobs
+	bytes int64
+}
+
+func (w *widest) GetRange(ctx context.Context, name string, off, n int64) ([]byte, error) {
+	w.bytes = max(w.bytes, n)
+	return w.Blobs.GetRange(ctx, name, off, n)
+}
+
+// A start verifies files larger than the memory it may use.
+func TestVerifyReadsInPieces(t *testing.T) {
+	data, want := writeFile(t, None, sample(9<<20))
+	blobs := &widest{Blobs: mem.New()}
+	store(t, blobs, "job/chk-1/data", data)
+	m := &Metadata{Files: []File{want}}
+	check(t, Verify(t.Context(), blobs, "job/chk-1", m))
+	if want.Size < 9<<20 || blobs.bytes > 4<<20 {
+		t.Errorf("a file of %d bytes was read in pieces of up to %d", want.Size, blobs.bytes)
+	}
+	data[len(data)-trailerSize+2] ^= 0x80 // the footer's size, now 8 MiB more
+	store(t, blobs, "job/chk-1/data", data)
+	wantErr(t, Verify(t.Context(), blobs, "job/chk-1", m), ErrChecksum)
+	if blobs.bytes > 4<<20 {
+		t.Errorf("the damaged file was read in pieces of up to %d", blobs.bytes)
+	}
 }
