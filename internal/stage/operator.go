@@ -109,7 +109,7 @@ type KeyedPart interface {
 	Groups() keygroup.Range
 	// EncodeGroup writes the sections of a group.
 	EncodeGroup(group int, w SectionWriter) error
-	// Release gives up the frozen state. It is called exactly once, when all
+	// Release gives up the frozen state; further calls do nothing. It is called when all
 	// groups are encoded or the snapshot is abandoned.
 	Release()
 }

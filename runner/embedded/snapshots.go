@@ -46,13 +46,7 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
 	ack := coord.Ack{Task: t, ID: b.ID}
 	file := ""
-	defer func() {
-		for _, p := range parts {
-			if p.Keyed != nil {
-				p.Keyed.Release()
-			}
-		}
-	}()
+	defer release(parts)
 	if groups, ok := keyedGroups(parts); ok {
 		file = snapshot.Name(t.Stage, t.Subtask, a.start.Number)
 		blobs, dir, ok := a.coordinator.Target(b.ID)
@@ -70,6 +64,15 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 		ack.Operators = append(ack.Operators, a.operator(t, b, p, file))
 	}
 	return ack, nil
+}
+
+// release gives up the frozen state of parts, if that is not done yet.
+func release(parts []stage.Part) {
+	for _, p := range parts {
+		if p.Keyed != nil {
+			p.Keyed.Release()
+		}
+	}
 }
 
 // keyedGroups is the range of key groups of a task; all keyed operators of a
@@ -101,6 +104,7 @@ func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Ra
 			}
 			runtime.Gosched() // the stages come first
 		}
+		release(parts) // before the file is synced: a stage writes more slowly until then
 		size, crc, err := fw.Close()
 		f.Size, f.CRC = size, crc
 		return err

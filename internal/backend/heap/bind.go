@@ -204,7 +204,7 @@ func (c *core) bindOne(p unsafe.Pointer) {
 	c.ptrs = append(c.ptrs[:0], p)
 	c.open = true
 	if c.newest != 0 {
-		c.preserveBatch()
+		c.preserveEntry(p)
 	}
 	c.cur.P = p
 }

@@ -1,6 +1,8 @@
 package heap
 
 import (
+	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -48,6 +50,9 @@ type snapshots struct {
 	seq, newest uint32
 	pending     []*Frozen
 	copies      copies
+	// perPage turns the distance of an entry from the begin of its table into
+	// its page: the upper half of their product.
+	perPage uint64
 
 	// lives counts the store and the unreleased snapshots: the last one out gives the
 	// memory back.
@@ -59,7 +64,13 @@ type snapshots struct {
 func (s *snapshots) init(size uintptr) {
 	s.lives.Store(1)
 	s.copies.bytes = int(size) * pagePositions
+	s.perPage = reciprocal(uint64(s.copies.bytes))
 }
+
+// reciprocal returns the m for which the upper half of n*m is n/d, for all n
+// below 2^64/d (Granlund, Montgomery: Division by Invariant Integers using
+// Multiplication, 1994).
+func reciprocal(d uint64) uint64 { return math.MaxUint64/d + 1 }
 
 // Freeze captures the state as of now for a snapshot. Its cost depends on the
 // number of key groups only. It ends the current batch. Every Frozen must be
@@ -155,10 +166,17 @@ func (c *core) thaw(f *Frozen) {
 	f.captures = nil
 }
 
-// preserveBatch preserves the pages of all entries of the batch.
+// preserveBatch preserves the pages of all entries of the batch, whose groups
+// are known. Most pages have been seen to: that is told without a division.
 func (c *core) preserveBatch() {
-	for _, p := range c.ptrs {
-		c.preserveEntry(p)
+	first, batch := c.groups.First, c.batch[:len(c.ptrs)]
+	for i, p := range c.ptrs {
+		g := int(batch[i]) - first
+		t := &c.tables[g]
+		page, _ := bits.Mul64(uint64(uintptr(p)-uintptr(t.base)), c.perPage)
+		if t.array.pages[page].Load()>>1 < c.newest {
+			c.preserve(g, t.array, uint32(page))
+		}
 	}
 }
 

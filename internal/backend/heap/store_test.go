@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -248,5 +249,17 @@ func TestBindAllocatesNothing(t *testing.T) {
 	work()
 	if n := testing.AllocsPerRun(20, work); n != 0 {
 		t.Fatalf("%v allocations per batch", n)
+	}
+}
+
+func TestReciprocal(t *testing.T) {
+	for _, size := range []uint64{16, 24, 56, 64, 1000, 1<<20 + 8} {
+		d := size * pagePositions
+		m := reciprocal(d)
+		for _, n := range []uint64{0, 1, d - 1, d, d + 1, 7*d - 1, 7 * d, 1<<36 - 1, (1 << 36 / d) * d, (1<<36/d)*d - 1} {
+			if hi, _ := bits.Mul64(n, m); hi != n/d {
+				t.Fatalf("%d / %d: got %d, want %d", n, d, hi, n/d)
+			}
+		}
 	}
 }
