@@ -151,6 +151,9 @@ func (f *Frozen) order(p *capture) {
 	s, words := f.scratch, int(f.core.size/8)
 	for i := words; i < len(s.entries); i += words {
 		e := unsafe.Pointer(&s.entries[i])
+		if *entry.Hash(unsafe.Pointer(&s.entries[i-words])) < *entry.Hash(e) {
+			continue // in order, as nearly all
+		}
 		j := i
 		for j > 0 && f.compare(e, unsafe.Pointer(&s.entries[j-words])) < 0 {
 			j -= words
