@@ -2,7 +2,7 @@
 # A real Apache Kafka broker (KRaft, one node) for tests.
 #
 #   kafka.sh install                fetches the broker with Maven, once
-#   kafka.sh start DIR [PORT] [v1]  formats DIR and starts a broker there; v1
+#   kafka.sh start DIR [PORT] [v1|v2]  formats DIR and starts a broker there; v1
 #                                   selects transaction protocol V1
 #   kafka.sh stop DIR               stops it
 #
