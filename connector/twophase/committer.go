@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/killpoint"
 )
 
 // committer drives a coordinator.
@@ -22,28 +23,35 @@ func (c *committer[C]) Commit(ctx context.Context, committables []Committable[C]
 		if t.Attempt != c.ctx.Attempt() {
 			commit = c.coordinator.RecoverAndCommit
 		}
+		killpoint.Reach("commit.send")
 		if err := commit(ctx, t.Txn); err != nil {
 			return fmt.Errorf("commit of checkpoint %d, written by attempt %d: %w", t.Checkpoint, t.Attempt, err)
 		}
+		killpoint.Reach("commit.sent")
 	}
 	return nil
 }
 
 func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {
+	killpoint.Reach("sweep.list")
 	open, err := c.coordinator.Open(ctx, c.ctx.Lineage())
 	if err != nil {
 		return fmt.Errorf("list open transactions: %w", err)
 	}
+	killpoint.Reach("sweep.listed")
 	if err := stillNewest(); err != nil {
 		return err
 	}
+	killpoint.Reach("sweep.reread")
 	for _, t := range open {
 		if t.Name.Lineage != c.ctx.Lineage() || t.Name.Attempt >= c.ctx.Attempt() {
 			continue
 		}
+		killpoint.Reach("sweep.abort")
 		if err := c.coordinator.RecoverAndAbort(ctx, t.Txn); err != nil {
 			return fmt.Errorf("abort transaction %s of attempt %d: %w", t.Name, t.Name.Attempt, err)
 		}
+		killpoint.Reach("sweep.aborted")
 		c.ctx.Logger().Info("aborted a transaction that an earlier attempt left open", "transaction", t.Name.String())
 		c.ctx.Count("transactionsAborted", 1)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/killpoint"
 )
 
 // abortTimeout bounds the abort of the open transaction at the end.
@@ -42,11 +43,13 @@ func (w *writer[T, C]) begin() error {
 		Subtask:  w.ctx.Subtask(),
 		Slot:     w.slots.take(),
 	}
+	killpoint.Reach("transaction.begin")
 	txn, err := w.participant.Begin(w.ctx.Context(), w.name)
 	if err != nil {
 		return err
 	}
 	w.open, w.txn = true, txn
+	killpoint.Reach("transaction.begun")
 	return nil
 }
 
@@ -54,7 +57,10 @@ func (w *writer[T, C]) Flush(ctx context.Context) error {
 	if !w.open {
 		return nil
 	}
-	return w.participant.Flush(ctx, w.txn)
+	killpoint.Reach("precommit.flush")
+	err := w.participant.Flush(ctx, w.txn)
+	killpoint.Reach("precommit.flushed")
+	return err
 }
 
 func (w *writer[T, C]) PreCommit(checkpoint int64) ([]Committable[C], error) {
@@ -65,6 +71,7 @@ func (w *writer[T, C]) PreCommit(checkpoint int64) ([]Committable[C], error) {
 	if err != nil {
 		return nil, err
 	}
+	killpoint.Reach("precommit.done")
 	w.open = false
 	if !ok {
 		w.slots.free(w.name.Slot)

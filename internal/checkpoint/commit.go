@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -45,7 +46,9 @@ func (d *driver) commitNext(op string, s *sink) {
 	s.busy = true
 	ctx := d.ctx
 	s.worker.do(func() {
+		killpoint.Reach("commit.begin")
 		err := s.committer.Commit(ctx, data)
+		killpoint.Reach("commit.end")
 		d.post(func(d *driver) {
 			if err != nil {
 				d.step(CommitFailed{fmt.Errorf("commit sink %s up to checkpoint %d: %w", op, id, err)})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 )
@@ -129,6 +130,7 @@ func (d *driver) perform(action Action) {
 		d.completed(a.ID)
 	case NotifyCommitted:
 		d.cfg.Host.Committed(a.ID)
+		killpoint.Reach("complete.reusable")
 	case NotifyAborted:
 		d.aborted(a)
 	case Discard:
@@ -156,6 +158,7 @@ func (d *driver) setTimer(at int64) {
 }
 
 func (d *driver) trigger(a Trigger) {
+	killpoint.Reach("snapshot.trigger")
 	b := &barrier{
 		Barrier: a.Barrier, target: d.target(a), missing: map[stage.TaskID]bool{}, prepared: map[sinkTask]bool{},
 		acks: map[stage.TaskID]Ack{}, enumerators: map[string]enumeratorState{},
@@ -218,6 +221,7 @@ func (d *driver) ack(a Ack) {
 		return
 	}
 	b.acks[a.Task] = a
+	killpoint.Reach("snapshot.ack")
 	d.step(Acked{a.Task, a.ID})
 }
 
@@ -246,12 +250,14 @@ func (d *driver) forget(b *barrier) {
 }
 
 func (d *driver) completed(id int64) {
+	killpoint.Reach("complete.begin")
 	b := d.published[id]
 	if b.Kind == snapshot.Checkpoint {
 		delete(d.published, id)
 	}
 	d.succeeded(b)
 	d.cfg.Host.CheckpointComplete(id)
+	killpoint.Reach("complete.notified")
 }
 
 // succeeded accounts for a snapshot that is there.
@@ -327,6 +333,7 @@ func (d *driver) pathOf(id int64, parent string) string {
 }
 
 func (d *driver) finish(o Outcome) {
+	killpoint.Reach("job.ended")
 	d.ended = true
 	d.mu.Lock()
 	d.mu.status.Outcome = o

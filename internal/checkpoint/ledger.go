@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/storage"
 )
 
@@ -158,6 +159,7 @@ func (l *ledger) putLocked(ctx context.Context, r Record) (taken bool, err error
 		return false, err
 	}
 	name := l.name(len(l.records) + 1)
+	killpoint.ReachKind("ledger.append", string(r.Kind))
 	err = l.blobs.PutIfAbsent(ctx, name, data)
 	if errors.Is(err, storage.ErrExists) {
 		return true, nil
@@ -165,6 +167,7 @@ func (l *ledger) putLocked(ctx context.Context, r Record) (taken bool, err error
 	if err != nil {
 		return false, fmt.Errorf("write ledger record %s (%s) in %s: %w", name, r.Kind, l.blobs, err)
 	}
+	killpoint.ReachKind("ledger.appended", string(r.Kind))
 	l.addLocked(r)
 	return false, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 )
@@ -94,6 +95,7 @@ func (s *start) look(ctx context.Context) error {
 		v.found = append(v.found, f)
 	}
 	s.view = v
+	killpoint.Reach("start.listed")
 	return nil
 }
 
@@ -124,6 +126,7 @@ func (s *start) loadVerified(ctx context.Context, c candidate) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
+	killpoint.Reach("start.load")
 	return from, from.verify(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 )
@@ -39,7 +40,9 @@ func (d *driver) publish(a Publish) {
 func (d *driver) store(ctx context.Context, b *barrier, m *snapshot.Metadata) (PublishOutcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Options.Timeout)
 	defer cancel()
+	killpoint.Reach("metadata.store")
 	err := snapshot.Store(ctx, b.blobs, b.dir, m)
+	killpoint.Reach("metadata.stored")
 	taken := errors.Is(err, storage.ErrExists) && !d.ours(ctx, b)
 	if err != nil && !errors.Is(err, storage.ErrExists) {
 		return PublishedFailed, fmt.Errorf("write %s/%s in %s: %w", b.dir, snapshot.MetadataName, b.blobs, err)
@@ -52,6 +55,7 @@ func (d *driver) store(ctx context.Context, b *barrier, m *snapshot.Metadata) (P
 	case taken:
 		return PublishedTaken, errIDTaken
 	}
+	killpoint.Reach("metadata.reread")
 	return PublishedOK, nil
 }
 
@@ -89,7 +93,9 @@ func (d *driver) mark(id int64) {
 	ctx := d.ctx
 	text := fmt.Appendf(nil, "{\"attempt\": %d, \"time\": %d}\n", d.cfg.Attempt.Number, d.cfg.Now())
 	d.records.do(func() {
+		killpoint.Reach("mark.begin")
 		err := b.blobs.PutIfAbsent(ctx, path.Join(b.dir, CommittedName), text)
+		killpoint.Reach("mark.end")
 		if errors.Is(err, storage.ErrExists) {
 			err = nil
 		}
@@ -120,6 +126,7 @@ func (d *driver) remove(b *barrier, names []string) {
 	}
 	ctx := d.ctx
 	d.deleter.do(func() {
+		killpoint.Reach("discard.begin")
 		for _, name := range names {
 			if err := b.blobs.Delete(ctx, name); err != nil {
 				d.cfg.Logger.Warn("deleting a file of a failed snapshot", "file", name, "error", err)
@@ -134,9 +141,11 @@ func (d *driver) delete(ids []int64) {
 	d.deleter.do(func() {
 		for _, id := range ids {
 			dir := snapshot.CheckpointDir(d.cfg.Job, id)
+			killpoint.Reach("delete.begin")
 			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
 				d.cfg.Logger.Warn("deleting a checkpoint", "directory", dir, "error", err)
 			}
+			killpoint.Reach("delete.end")
 		}
 	})
 }
@@ -156,6 +165,7 @@ func (d *driver) sweep() {
 				continue
 			}
 			dir := snapshot.CheckpointDir(d.cfg.Job, id)
+			killpoint.Reach("abandoned.begin")
 			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
 				d.cfg.Logger.Warn("deleting an abandoned checkpoint", "directory", dir, "error", err)
 			}
@@ -169,6 +179,7 @@ func deleteDirectory(ctx context.Context, blobs storage.Blobs, dir string) error
 	if err := blobs.Delete(ctx, path.Join(dir, snapshot.MetadataName)); err != nil {
 		return err
 	}
+	killpoint.Reach("delete.half")
 	var names []string
 	err := blobs.List(ctx, dir+"/", func(name string, _ int64) error {
 		names = append(names, name)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
@@ -152,6 +153,7 @@ func (s *start) run(ctx context.Context) (*Attempt, error) {
 
 // begin claims the job and looks at what there is.
 func (s *start) begin(ctx context.Context) (err error) {
+	killpoint.Reach("start.begin")
 	if err := s.ledger.load(ctx); err != nil {
 		return err
 	}
@@ -161,6 +163,7 @@ func (s *start) begin(ctx context.Context) (err error) {
 	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
 		return err
 	}
+	killpoint.Reach("start.claimed")
 	s.warnIfMoved()
 	return s.look(ctx)
 }
@@ -207,6 +210,7 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("job %s in %s: %w", s.Job, s.Blobs, err)
 	}
+	killpoint.Reach("start.chosen")
 	a := s.attempt(from)
 	restored := Record{
 		Version: RecordVersion, Kind: RestoredRecord, Attempt: a.Number, Time: s.Now(), Explicit: from.explicit,
@@ -220,6 +224,7 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 	if err := s.ledger.append(ctx, restored); err != nil {
 		return nil, err
 	}
+	killpoint.Reach("start.recorded")
 	a.owned = s.owned()
 	s.Logger.Info("job started", "job", s.Job, "lineage", a.Lineage, "attempt", a.Number, "from", describeOrigin(from))
 	return a, nil
@@ -416,18 +421,21 @@ func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.
 				"Start the job with the sink once and suspend it, then take the sink out", a.RestoredDir, len(a.open[op]), op)
 		}
 	}
+	killpoint.Reach("resolve.begin")
 	for _, op := range sortedKeys(a.open) {
 		if err := committers[op].Commit(ctx, payloads(a.open[op])); err != nil {
 			return fmt.Errorf("commit what snapshot %s holds of sink %s: %w", a.RestoredDir, op, err)
 		}
 		a.log.Info("restored committables committed", "sink", op, "count", len(a.open[op]))
 	}
+	killpoint.Reach("resolve.committed")
 	stillNewest := func() error { return a.StillNewest(ctx) }
 	for _, op := range sortedKeys(committers) {
 		if err := committers[op].Sweep(ctx, stillNewest); err != nil {
 			return fmt.Errorf("sweep what earlier attempts left open in sink %s: %w", op, err)
 		}
 	}
+	killpoint.Reach("resolve.swept")
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
@@ -160,6 +161,7 @@ func (a *attempt) prepare() error {
 	if err := a.start.ResolveSinks(a.ctx, a.committers); err != nil {
 		return err
 	}
+	killpoint.Reach("tasks.make")
 	if a.wiring, err = a.wire(a.ctx, plan); err != nil {
 		return err
 	}
@@ -225,9 +227,11 @@ func (a *attempt) makeCoordinator() (err error) {
 // them ends.
 func (a *attempt) work() error {
 	a.job.begin(a) // before any task, which may already be waited for by who wants a snapshot
+	killpoint.Reach("tasks.start")
 	for _, t := range a.wiring.tasks {
 		a.spawn(t.Run)
 	}
+	killpoint.Reach("tasks.started")
 	for _, e := range a.enumerators {
 		a.spawn(e.Run)
 	}

@@ -11,6 +11,7 @@ import (
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
@@ -27,7 +28,9 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 	a.writers.Go(func() {
 		var ack coord.Ack
 		var err error
+		killpoint.Reach("snapshot.write")
 		cpu := cpuTime(func() { ack, err = a.write(t, b, parts) })
+		killpoint.Reach("snapshot.written")
 		if err != nil {
 			var codec encodeError
 			if errors.As(err, &codec) {

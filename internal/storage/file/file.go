@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/storage"
 )
 
@@ -103,6 +104,7 @@ func (b *Blobs) writeAndPublish(ctx context.Context, final string, write func(io
 	}
 	defer os.Remove(f.Name()) // gone after a rename, left over otherwise
 	err = write(f)
+	killpoint.Tear("file.torn", final, f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -112,9 +114,11 @@ func (b *Blobs) writeAndPublish(ctx context.Context, final string, write func(io
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	killpoint.ReachFile("file.synced", final)
 	if err := publish(f.Name(), final); err != nil {
 		return err
 	}
+	killpoint.ReachFile("file.placed", final)
 	return syncDir(dir)
 }
 

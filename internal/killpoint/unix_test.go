@@ -1,0 +1,87 @@
+//go:build unix
+
+package killpoint
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// start runs the probe with the variable set and a file as its standard error.
+func start(t *testing.T, program, value string) (cmd *exec.Cmd, stderr *os.File) {
+	t.Helper()
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stderr.Close() })
+	if _, err := stderr.WriteString("0123456789"); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(program)
+	cmd.Env = append(os.Environ(), Variable+"="+value)
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, stderr
+}
+
+func TestDiesAtTheLabel(t *testing.T) {
+	program := probe(t, "killpoints")
+	for value, dies := range map[string]bool{
+		"": false, "probe.none": false, "probe.plain": true, "probe.plain,1": true, "probe.plain,2": false,
+		"probe.kind.claim,1": true, "probe.file.metadata,1": true, "probe.file.ledger,1": false, "probe.torn.ledger,1": true,
+	} {
+		cmd, stderr := start(t, program, value)
+		err := cmd.Wait()
+		status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if killed := ok && status.Signaled() && status.Signal() == syscall.SIGKILL; killed != dies || !dies && err != nil {
+			t.Errorf("%q: %v, want death by SIGKILL: %v", value, err, dies)
+		}
+		want := "0123456789"
+		if value == "probe.torn.ledger,1" {
+			want = "01234"
+		}
+		if got, err := os.ReadFile(stderr.Name()); err != nil || string(got) != want {
+			t.Errorf("%q: the file holds %q, want %q (%v)", value, got, want, err)
+		}
+	}
+}
+
+func TestStopsAtTheLabelAndGoesOn(t *testing.T) {
+	cmd, stderr := start(t, probe(t, "killpoints"), "probe.torn.ledger,1,stop")
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the process has not stopped: %v, %v", status, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after it went on: %v", err)
+	}
+	if got, err := os.ReadFile(stderr.Name()); err != nil || string(got) != "0123456789" {
+		t.Errorf("a process that goes on has torn its file: %q (%v)", got, err)
+	}
+}
+
+// A value that cannot be read must not pass for none.
+func TestMistakesEndTheProcess(t *testing.T) {
+	program := probe(t, "killpoints")
+	for _, value := range []string{"probe.plain,x", "probe.plain,0", "probe.plain,1,stopp", "probe.plain,1,stop,2"} {
+		cmd, stderr := start(t, program, value)
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+			t.Errorf("%q: %v, want exit code 2", value, err)
+		}
+		if got, _ := os.ReadFile(stderr.Name()); !bytes.Contains(got, []byte(Variable+"="+value)) {
+			t.Errorf("%q: the error does not name it: %s", value, got)
+		}
+	}
+}
