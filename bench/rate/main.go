@@ -1,19 +1,26 @@
-// Command rate measures a job of the synthetic workload, run through the
-// public API on the embedded runner:
+// Command rate measures a job, run through the public API on the embedded
+// runner:
 //
 //	go run ./rate -job keyed -records 40000000 -keys 1000000 -parallelism 2 -json
+//	go run ./rate -job kafka-load -records 5000000 -keys 10000 -bootstrap-servers localhost:9092
+//	go run ./rate -job kafka-copy -records 5000000 -keys 10000 -bootstrap-servers localhost:9092
+//	go run ./rate -job kafka-copy -rate 100000 -records 3000000 -bootstrap-servers localhost:9092
 //
-// The rate is steady: the first third of the records, warm-up, is left out.
+// The rate of a synthetic job is steady: the first third of the records,
+// warm-up, is left out. That of a Kafka job is the whole job's. With -rate a
+// Kafka job is measured for latency instead.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,11 +36,12 @@ type flags struct {
 	parallelism                int
 	interval                   time.Duration
 	json                       bool
+	kafka                      kafkaFlags
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-string, dedupe, mapstate, timers, tumbling or sliding")
+	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
 	flag.Int64Var(&f.records, "records", 40_000_000, "number of records")
 	flag.Int64Var(&f.keys, "keys", 1_000_000, "number of keys")
 	flag.IntVar(&f.parallelism, "parallelism", 2, "subtasks per operator")
@@ -42,6 +50,7 @@ func main() {
 	flag.StringVar(&f.dir, "checkpoint-dir", "", "where checkpoints go (default: a temporary directory)")
 	flag.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.BoolVar(&f.json, "json", false, "print one JSON object as the last line")
+	f.kafka.declare()
 	flag.Parse()
 	if err := run(f); err != nil {
 		fmt.Fprintln(os.Stderr, "rate:", err)
@@ -72,55 +81,78 @@ func run(f flags) error {
 	if f.records <= 0 || f.keys <= 0 || f.parallelism <= 0 || f.dist != "uniform" && f.dist != "hot" {
 		return fmt.Errorf("records, keys and parallelism must be positive, dist uniform or hot")
 	}
-	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: f.dist == "hot"}
-	o, checkpoints, cleanup, err := options(f)
-	if err != nil {
-		return err
+	if strings.HasPrefix(f.job, "kafka-") {
+		return runKafka(f)
 	}
-	defer cleanup()
+	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: f.dist == "hot"}
 	j := stream.NewJob("rate-" + f.job)
 	if err := w.build(j); err != nil {
 		return err
 	}
-	g, err := j.Build()
+	r, end, err := measure(context.Background(), f, j)
 	if err != nil {
 		return err
+	}
+	r.RecordsPerSecond = 2 * float64(r.Records) / 3 / end.Sub(time.Unix(0, w.steadyFrom.Load())).Seconds()
+	return show(r, f.json)
+}
+
+// measure runs a job and returns what it cost; the rate is that of the whole
+// job.
+func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, error) {
+	o, checkpoints, cleanup, err := options(f)
+	if err != nil {
+		return result{}, time.Time{}, err
+	}
+	defer cleanup()
+	g, err := j.Build()
+	if err != nil {
+		return result{}, time.Time{}, err
 	}
 	job, err := embedded.New(g, o)
 	if err != nil {
-		return err
+		return result{}, time.Time{}, err
 	}
-	if f.cpuProfile != "" {
-		p, err := os.Create(f.cpuProfile)
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		if err := pprof.StartCPUProfile(p); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	stop, err := profile(f.cpuProfile)
+	if err != nil {
+		return result{}, time.Time{}, err
 	}
+	defer stop()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu := cpuTime()
-	if err := job.Run(context.Background()); err != nil {
-		return err
+	cpu, begin := cpuTime(), time.Now()
+	if err := job.Run(ctx); err != nil {
+		return result{}, time.Time{}, err
 	}
 	end := time.Now()
 	cpu = cpuTime() - cpu
 	runtime.ReadMemStats(&after)
 	n := f.records / int64(f.parallelism) * int64(f.parallelism)
-	r := result{
+	return result{
 		Job: f.job, Records: n,
-		RecordsPerSecond: 2 * float64(n) / 3 / end.Sub(time.Unix(0, w.steadyFrom.Load())).Seconds(),
+		RecordsPerSecond: float64(n) / end.Sub(begin).Seconds(),
 		CPUPerRecord:     float64(cpu.Nanoseconds()) / 1e3 / float64(n),
 		PeakRSS:          peakRSS(),
 		AllocsPerRecord:  float64(after.Mallocs-before.Mallocs) / float64(n),
 		Checkpoints:      checkpoints(),
 		BatchGapP999US:   float64(job.BatchGap(0.999).Nanoseconds()) / 1e3,
+	}, end, nil
+}
+
+// profile starts a CPU profile into a file, if one is named, and returns what
+// ends it.
+func profile(file string) (func(), error) {
+	if file == "" {
+		return func() {}, nil
 	}
-	return show(r, f.json)
+	p, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(p); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return func() { pprof.StopCPUProfile(); p.Close() }, nil
 }
 
 // options returns the options of the run, a function that returns the

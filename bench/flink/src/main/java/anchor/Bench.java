@@ -103,6 +103,9 @@ public class Bench {
     @Override public void processElement(Event e, Context ctx, Collector<Long> out) throws Exception { Long d = due.value(); if (d != null) ctx.timerService().deleteEventTimeTimer(d); long n = e.ts + 5000; due.update(n); ctx.timerService().registerEventTimeTimer(n); }
     @Override public void onTimer(long t, OnTimerContext ctx, Collector<Long> out) throws Exception { due.clear(); out.collect(ctx.getCurrentKey()); }
   }
+  static class Sum2 implements AggregateFunction<KafkaBench.Event, Long, Long> {
+    public Long createAccumulator(){return 0L;} public Long add(KafkaBench.Event e, Long acc){return acc+e.val;} public Long getResult(Long acc){return acc;} public Long merge(Long x, Long y){return x+y;}
+  }
   static class Sum implements AggregateFunction<Event, Long, Long> {
     public Long createAccumulator(){return 0L;} public Long add(Event e, Long acc){return acc+e.val;} public Long getResult(Long acc){return acc;} public Long merge(Long x, Long y){return x+y;}
   }
