@@ -48,6 +48,7 @@ func (e *ender) client(version int16) (*kgo.Client, error) {
 		least.SetMaxKeyVersion(int16(kmsg.EndTxn), version)
 		most := kversion.Stable()
 		most.SetMaxKeyVersion(int16(kmsg.EndTxn), version)
+		most.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), version) // the same protocol in the same version
 		opened, err := e.config.open(kgo.MinVersions(least), kgo.MaxVersions(most))
 		if err != nil {
 			return nil, err
@@ -162,18 +163,23 @@ func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again 
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("outcome of transaction %s: %w", t, ctx.Err())
 	}
-	if err != nil {
-		if errors.Is(err, kerr.TransactionalIDNotFound) {
-			return false, unknown(t, cause, "the brokers have forgotten the transactional id")
-		}
-		return false, unknown(t, cause, err.Error())
+	became := outcomeUnknown
+	if err == nil {
+		became = outcome(t, d)
 	}
-	switch outcome(t, d) {
-	case outcomeCommitted:
+	if became != outcomeCommitted && became != outcomeOpen && e.witnessed(ctx, t) {
+		became = outcomeCommitted
+	}
+	switch {
+	case became == outcomeCommitted:
 		return false, nil
-	case outcomeOpen:
+	case became == outcomeOpen:
 		return true, nil
-	case outcomeAborted:
+	case errors.Is(err, kerr.TransactionalIDNotFound):
+		return false, unknown(t, cause, "the brokers have forgotten the transactional id")
+	case err != nil:
+		return false, unknown(t, cause, err.Error())
+	case became == outcomeAborted:
 		return false, fmt.Errorf("%w: %s was aborted, most likely because it was not committed within its timeout (state %s, epoch %d; commit was answered %w)",
 			connector.ErrTransactionLost, t, d.State, d.ProducerEpoch, cause)
 	default:

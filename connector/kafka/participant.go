@@ -212,6 +212,11 @@ func (p *participant[T]) PreCommit(ctx context.Context, txn Transaction) (Transa
 	}
 	txn.ProducerID, txn.Epoch, txn.Opened = id, epoch, l.opened
 	txn.Topics = slices.Sorted(maps.Keys(l.topics))
+	if p.config.witness {
+		if err := p.ender.witness(ctx, txn); err != nil {
+			return Transaction{}, false, err
+		}
+	}
 	p.release()
 	return txn, true, nil
 }

@@ -33,6 +33,7 @@ type sinkConfig struct {
 	delivery connector.Delivery
 	prefix   string
 	timeout  time.Duration
+	witness  bool
 	err      error
 }
 
