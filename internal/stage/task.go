@@ -117,18 +117,29 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		if p := recover(); p != nil {
 			err = t.panicked(p)
 		}
-		for i, op := range t.Operators {
-			if cerr := closeOperator(op); cerr != nil {
-				t.Contexts[i].Logger.Warn("closing an operator", "error", cerr)
-			}
-		}
+		t.close()
 	}()
+	if err := t.open(); err != nil {
+		return err
+	}
+	return t.loop(ctx)
+}
+
+func (t *Task) open() error {
 	for i := len(t.Operators) - 1; i >= 0; i-- {
 		if err := t.Operators[i].Open(t.Contexts[i]); err != nil {
 			return err
 		}
 	}
-	return t.loop(ctx)
+	return nil
+}
+
+func (t *Task) close() {
+	for i, op := range t.Operators {
+		if err := closeOperator(op); err != nil {
+			t.Contexts[i].Logger.Warn("closing an operator", "error", err)
+		}
+	}
 }
 
 // panicked makes an error of a panic. State memory that is used up ends in

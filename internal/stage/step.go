@@ -1,0 +1,58 @@
+package stage
+
+import "time"
+
+// Open opens the operators of a task that its host drives by Work, on one
+// goroutine, instead of by Run. Close must follow, also after an error.
+func (t *Task) Open() (err error) {
+	defer t.recovered(&err)
+	t.start = time.Now()
+	t.last, t.lastFlush, t.lastWatermark = t.start, t.start, t.start
+	return t.open()
+}
+
+// Work does everything there is to do: what was posted, timers that are due,
+// elements that can be read. It reports whether there was anything, and passes
+// on all that was emitted. After an error only Close may be called.
+func (t *Task) Work() (did bool, err error) {
+	defer t.recovered(&err)
+	for {
+		posted := t.mail.full.Load() || len(t.putOff) > 0
+		if err := t.letters(); err != nil {
+			return did, err
+		}
+		now := time.Now()
+		o, err := t.step(now)
+		if err != nil {
+			return did, err
+		}
+		did = did || posted || o == worked
+		if o != worked {
+			return did, t.flush(now)
+		}
+	}
+}
+
+// Close closes the operators.
+func (t *Task) Close() { t.close() }
+
+// Alarm is the earliest time by the wall clock, in milliseconds, at which a
+// processing-time timer may be due. Work at that time makes progress.
+func (t *Task) Alarm() (millis int64, ok bool) {
+	if t.resting() {
+		return 0, false
+	}
+	for _, op := range t.Operators {
+		if at, has := op.NextProcessingTime(); has && (!ok || at < millis) {
+			millis, ok = at, true
+		}
+	}
+	return millis, ok
+}
+
+// recovered makes the error of a panic.
+func (t *Task) recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = t.panicked(p)
+	}
+}
