@@ -8,6 +8,8 @@
 //	WEIR_KILLPOINT=metadata.stored,3        SIGKILL at the third time
 //	WEIR_KILLPOINT=metadata.stored,3,stop   SIGSTOP: SIGCONT lets it go on
 //
+// Several are separated by semicolons.
+//
 // Labels lists all labels; a test compares them with the code.
 package killpoint
 

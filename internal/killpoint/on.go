@@ -15,30 +15,41 @@ import (
 // On tells whether the kill points are compiled in.
 const On = true
 
-// plan is what the environment asks for.
-type plan struct {
+// point is one that the environment names.
+type point struct {
 	label  string
 	count  int64
 	signal syscall.Signal
+	// reached is how often the process has come to it.
+	reached atomic.Int64
 }
 
-var (
-	wanted  = sync.OnceValue(func() plan { return parse(os.Getenv(Variable)) })
-	reached atomic.Int64
-)
+var wanted = sync.OnceValue(func() []*point { return parse(os.Getenv(Variable)) })
 
-// parse reads LABEL[,COUNT[,stop]]. A mistake ends the process: a test would
-// pass without having tested anything.
-func parse(s string) plan {
+// parse reads LABEL[,COUNT[,stop]], more of them behind semicolons. A mistake
+// ends the process: a test would pass without having tested anything.
+func parse(s string) []*point {
 	if s == "" {
-		return plan{}
+		return nil
 	}
-	fields := strings.Split(s, ",")
-	p := plan{label: fields[0], count: 1, signal: syscall.SIGKILL}
+	var points []*point
+	for text := range strings.SplitSeq(s, ";") {
+		p, err := parsePoint(text)
+		if err != nil {
+			panic(fmt.Sprintf("%s=%s: %v", Variable, s, err))
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+func parsePoint(text string) (*point, error) {
+	fields := strings.Split(text, ",")
+	p := &point{label: fields[0], count: 1, signal: syscall.SIGKILL}
 	if len(fields) > 1 {
 		n, err := strconv.ParseInt(fields[1], 10, 64)
 		if err != nil || n < 1 {
-			panic(fmt.Sprintf("%s=%s: the count must be a number from 1", Variable, s))
+			return nil, fmt.Errorf("the count %q is no number from 1", fields[1])
 		}
 		p.count = n
 	}
@@ -46,15 +57,35 @@ func parse(s string) plan {
 	case len(fields) == 3 && fields[2] == "stop":
 		p.signal = syscall.SIGSTOP
 	case len(fields) > 2:
-		panic(fmt.Sprintf("%s=%s: want LABEL,COUNT or LABEL,COUNT,stop", Variable, s))
+		return nil, fmt.Errorf("%q is none of LABEL, LABEL,COUNT and LABEL,COUNT,stop", text)
 	}
-	return p
+	return p, nil
+}
+
+// due returns the point whose time has come.
+func due(label string) *point {
+	for _, p := range wanted() {
+		if p.label == label && p.reached.Add(1) == p.count {
+			return p
+		}
+	}
+	return nil
+}
+
+// strike sends the signal. After SIGKILL no code of the process runs.
+func (p *point) strike() {
+	if err := syscall.Kill(os.Getpid(), p.signal); err != nil {
+		panic(fmt.Sprintf("%s: %s: %v", Variable, p.label, err))
+	}
+	if p.signal == syscall.SIGKILL {
+		select {}
+	}
 }
 
 // Reach says that the process has come to the label.
 func Reach(label string) {
-	if due(label) {
-		strike()
+	if p := due(label); p != nil {
+		p.strike()
 	}
 }
 
@@ -68,29 +99,14 @@ func ReachFile(label, path string) { ReachKind(label, kindOf(path)) }
 // Tear cuts a file under construction in half before the process dies; path
 // is the name that the file is to have.
 func Tear(label, path string, f *os.File) {
-	if !due(label + "." + kindOf(path)) {
+	p := due(label + "." + kindOf(path))
+	if p == nil {
 		return
 	}
-	if wanted().signal == syscall.SIGKILL {
+	if p.signal == syscall.SIGKILL {
 		if info, err := f.Stat(); err == nil {
 			_ = f.Truncate(info.Size() / 2)
 		}
 	}
-	strike()
-}
-
-func due(label string) bool {
-	p := wanted()
-	return p.label == label && reached.Add(1) == p.count
-}
-
-// strike sends the signal. After SIGKILL no code of the process runs.
-func strike() {
-	p := wanted()
-	if err := syscall.Kill(os.Getpid(), p.signal); err != nil {
-		panic(fmt.Sprintf("%s=%s: %v", Variable, p.label, err))
-	}
-	if p.signal == syscall.SIGKILL {
-		select {}
-	}
+	p.strike()
 }

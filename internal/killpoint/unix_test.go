@@ -37,6 +37,7 @@ func TestDiesAtTheLabel(t *testing.T) {
 	for value, dies := range map[string]bool{
 		"": false, "probe.none": false, "probe.plain": true, "probe.plain,1": true, "probe.plain,2": false,
 		"probe.kind.claim,1": true, "probe.file.metadata,1": true, "probe.file.ledger,1": false, "probe.torn.ledger,1": true,
+		"probe.none;probe.plain,1": true, "probe.plain,2;probe.none": false,
 	} {
 		cmd, stderr := start(t, program, value)
 		err := cmd.Wait()
@@ -74,7 +75,7 @@ func TestStopsAtTheLabelAndGoesOn(t *testing.T) {
 // A value that cannot be read must not pass for none.
 func TestMistakesEndTheProcess(t *testing.T) {
 	program := probe(t, "killpoints")
-	for _, value := range []string{"probe.plain,x", "probe.plain,0", "probe.plain,1,stopp", "probe.plain,1,stop,2"} {
+	for _, value := range []string{"probe.plain,x", "probe.plain,0", "probe.plain,1,stopp", "probe.plain,1,stop,2", "probe.plain;probe.kind,x"} {
 		cmd, stderr := start(t, program, value)
 		var exit *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 2 {

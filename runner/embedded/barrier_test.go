@@ -202,12 +202,12 @@ func TestR01NoSavepointDirectory(t *testing.T) {
 	r.reach(gate)
 	_, err := r.job.TakeSavepoint(r.ctx, "")
 	wantError(t, err, "no savepoint directory", "execution.checkpointing.savepoint-dir")
-	_, err = r.job.StopWithSavepoint(r.ctx, "")
+	_, err = r.job.TakeLastSavepoint(r.ctx, "")
 	wantError(t, err, "no savepoint directory")
 	if s := r.job.Status().State; s != "running" {
 		t.Errorf("the job is %s, want running", s)
 	}
-	path, err := r.job.StopWithSavepoint(r.ctx, dir+"/savepoints")
+	path, err := r.job.TakeLastSavepoint(r.ctx, dir+"/savepoints")
 	if err != nil {
 		t.Fatalf("a second call with a path: %v", err)
 	}

@@ -113,7 +113,7 @@ func TestC07CommitFailsAfterStop(t *testing.T) {
 	r := launch(t, dir, embedded.Options{Restart: checkpoint.FixedDelay{Attempts: 5, Delay: ms}}, build)
 	r.reach(gate)
 	sink.fail.Store(true)
-	path, err := r.job.StopWithSavepoint(r.ctx, filepath.Join(dir, "savepoints"))
+	path, err := r.job.TakeLastSavepoint(r.ctx, filepath.Join(dir, "savepoints"))
 	wantError(t, err, "is complete, but its output is not known to be committed", "savepoint-test-1", "no commits today", "starting the job again commits it")
 	wantError(t, r.result(), "is complete, but its output is not known to be committed")
 	if slices.ContainsFunc(r.kinds(), func(k string) bool { return strings.HasPrefix(k, string(embedded.Restarting)) }) {

@@ -47,8 +47,8 @@ func (j *Job) TakeSavepoint(ctx context.Context, dir string) (string, error) {
 	return r.Path, err
 }
 
-// StopWithSavepoint ends the job with a savepoint below dir.
-func (j *Job) StopWithSavepoint(ctx context.Context, dir string) (string, error) {
+// TakeLastSavepoint ends the job with a savepoint below dir.
+func (j *Job) TakeLastSavepoint(ctx context.Context, dir string) (string, error) {
 	r, err := j.trigger(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true})
 	return r.Path, err
 }

@@ -28,13 +28,24 @@ func (j *Job) Checkpoint(ctx context.Context) (id int64, err error) {
 // another parallelism. It returns the absolute path of the savepoint. An empty dir
 // means the default savepoint directory of the options.
 func (j *Job) Savepoint(ctx context.Context, dir string) (path string, err error) {
-	if dir != "" {
-		if dir, err = filepath.Abs(strings.TrimPrefix(dir, "file://")); err != nil {
-			return "", fmt.Errorf("savepoint to %s: %w", dir, err)
+	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
+}
+
+// StopWithSavepoint ends the job with a savepoint below dir: sources stop, the
+// savepoint is taken, what it holds for sinks is committed, and Run returns
+// nil. The same command goes on from it. Otherwise it is like Savepoint.
+func (j *Job) StopWithSavepoint(ctx context.Context, dir string) (path string, err error) {
+	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true})
+}
+
+func (j *Job) savepoint(ctx context.Context, r coord.Request) (path string, err error) {
+	if r.Path != "" {
+		if r.Path, err = filepath.Abs(strings.TrimPrefix(r.Path, "file://")); err != nil {
+			return "", fmt.Errorf("savepoint to %s: %w", r.Path, err)
 		}
 	}
-	r, err := j.take(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
-	return r.Path, err
+	result, err := j.take(ctx, r)
+	return result.Path, err
 }
 
 // take asks the running attempt for a snapshot and waits for it.

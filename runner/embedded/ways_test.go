@@ -358,7 +358,7 @@ func (s shape) move(t *testing.T, w *writer, scripts [][]jobtest.Item[string], b
 		case i == 1:
 			r.checkpoint()
 		case byPath:
-			p, err := r.job.StopWithSavepoint(r.ctx, filepath.Join(dir, "savepoints"))
+			p, err := r.job.TakeLastSavepoint(r.ctx, filepath.Join(dir, "savepoints"))
 			if err != nil {
 				t.Fatal(err)
 			}
