@@ -51,26 +51,40 @@ type target struct {
 // metadata puts the snapshot together of what the tasks acknowledged and what
 // the sinks have not confirmed.
 func (b *barrier) metadata(p *pool) *snapshot.Metadata {
-	m := &snapshot.Metadata{ID: b.ID, Kind: b.Kind, Triggered: b.Triggered, Operators: []snapshot.Operator{}, Files: []snapshot.File{}}
-	at := map[string]int{}
+	m := &snapshot.Metadata{ID: b.ID, Kind: b.Kind, Triggered: b.Triggered}
+	acks := make([]Ack, 0, len(b.acks))
 	for _, task := range sortedTasks(b.acks) {
-		ack := b.acks[task]
-		m.Files = append(m.Files, ack.Files...)
-		for _, op := range ack.Operators {
-			i, ok := at[op.ID]
-			if !ok {
-				i = len(m.Operators)
-				at[op.ID] = i
-				m.Operators = append(m.Operators, snapshot.Operator{})
-			}
-			merge(&m.Operators[i], op)
-		}
+		acks = append(acks, b.acks[task])
 	}
+	m.Operators, m.Files = Assemble(acks)
 	for i := range m.Operators {
 		b.finish(&m.Operators[i], p)
 	}
-	slices.SortFunc(m.Files, func(a, b snapshot.File) int { return cmp.Compare(a.Name, b.Name) })
 	return m
+}
+
+// Assemble puts together what tasks acknowledged of one snapshot: operators in
+// order of the acks, their subtasks by index, files by name.
+func Assemble(acks []Ack) ([]snapshot.Operator, []snapshot.File) {
+	ops, files := []snapshot.Operator{}, []snapshot.File{}
+	at := map[string]int{}
+	for _, ack := range acks {
+		files = append(files, ack.Files...)
+		for _, op := range ack.Operators {
+			i, ok := at[op.ID]
+			if !ok {
+				i = len(ops)
+				at[op.ID] = i
+				ops = append(ops, snapshot.Operator{})
+			}
+			merge(&ops[i], op)
+		}
+	}
+	for _, op := range ops {
+		slices.SortFunc(op.Subtasks, func(a, b snapshot.Subtask) int { return cmp.Compare(a.Index, b.Index) })
+	}
+	slices.SortFunc(files, func(a, b snapshot.File) int { return cmp.Compare(a.Name, b.Name) })
+	return ops, files
 }
 
 // merge adds one subtask's part of an operator.
@@ -93,7 +107,6 @@ func merge(into *snapshot.Operator, part snapshot.Operator) {
 
 // finish adds what is not a subtask's.
 func (b *barrier) finish(op *snapshot.Operator, p *pool) {
-	slices.SortFunc(op.Subtasks, func(a, b snapshot.Subtask) int { return cmp.Compare(a.Index, b.Index) })
 	if e, ok := b.enumerators[op.ID]; ok {
 		op.Enumerator, op.EnumeratorFormat = e.state, &e.format
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/connector"
 	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/killpoint"
@@ -48,11 +49,34 @@ type attempt struct {
 	enumerators map[string]*enumerator
 	gate        gate
 
+	// host is what tasks report to, connect makes their queues, target is
+	// where a snapshot goes, now is their wall clock: a Stepped has its own.
+	host    stage.Host
+	connect func(producer, consumer *stage.Waker) queue
+	target  func(id int64) (storage.Blobs, string, bool)
+	now     func() int64
+
 	// ctx is that of everything that runs; it ends some time after parent.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
 	writers     sync.WaitGroup
 	running     sync.WaitGroup
+}
+
+// queue is both ends of a channel between two tasks.
+type queue interface {
+	stage.Channel
+	stage.Input
+}
+
+func newAttempt(j *Job, o Options, blobs storage.Blobs, after int64) *attempt {
+	a := &attempt{job: j, opts: o, blobs: blobs, after: after, now: wallMillis}
+	a.host = a
+	a.connect = func(producer, consumer *stage.Waker) queue {
+		return exchange.New(producer, consumer, a.ctx.Done())
+	}
+	a.target = func(id int64) (storage.Blobs, string, bool) { return a.coordinator.Target(id) }
+	return a
 }
 
 func (a *attempt) number() int64 {
@@ -136,6 +160,26 @@ func (a *attempt) exactlyOnce() bool {
 // prepare plans the stages for the restored state, settles what sinks have
 // open, and makes the tasks.
 func (a *attempt) prepare() error {
+	if err := a.layOut(); err != nil {
+		return err
+	}
+	if err := a.openCommitters(); err != nil {
+		return err
+	}
+	if err := a.start.ResolveSinks(a.ctx, a.committers); err != nil {
+		return err
+	}
+	killpoint.Reach("tasks.make")
+	var err error
+	if a.wiring, err = a.wire(a.ctx, a.plan); err != nil {
+		return err
+	}
+	a.makeEnumerators()
+	return a.makeCoordinator()
+}
+
+// layOut plans the stages for the restored state.
+func (a *attempt) layOut() error {
 	plan, err := a.job.graph.Plan(a.opts.Parallelism, a.opts.MaxParallelism)
 	if err != nil {
 		return err
@@ -147,26 +191,16 @@ func (a *attempt) prepare() error {
 			a.kinds[n.ID] = n.Kind
 		}
 	}
-	if a.start.Restored != nil {
-		if a.restored, err = newRestored(a.start.Restored, a.job.graph); err != nil {
-			return coord.AsFatal(err)
-		}
-		if err := a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism); err != nil {
-			return coord.AsFatal(err)
-		}
+	if a.start.Restored == nil {
+		return nil
 	}
-	if err := a.openCommitters(); err != nil {
-		return err
+	if a.restored, err = newRestored(a.start.Restored, a.job.graph); err != nil {
+		return coord.AsFatal(err)
 	}
-	if err := a.start.ResolveSinks(a.ctx, a.committers); err != nil {
-		return err
+	if err := a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism); err != nil {
+		return coord.AsFatal(err)
 	}
-	killpoint.Reach("tasks.make")
-	if a.wiring, err = a.wire(a.ctx, plan); err != nil {
-		return err
-	}
-	a.makeEnumerators()
-	return a.makeCoordinator()
+	return nil
 }
 
 func (a *attempt) openCommitters() error {

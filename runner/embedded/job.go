@@ -207,7 +207,7 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 	for {
 		j.setState("starting", nil)
 		begin := time.Now()
-		a := &attempt{job: j, blobs: blobs, opts: opts, after: last}
+		a := newAttempt(j, opts, blobs, last)
 		err := j.attempt(ctx, a)
 		switch {
 		case errors.Is(err, errSuspended):

@@ -52,7 +52,7 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 	defer release(parts)
 	if groups, ok := keyedGroups(parts); ok {
 		file = snapshot.Name(t.Stage, t.Subtask, a.start.Number)
-		blobs, dir, ok := a.coordinator.Target(b.ID)
+		blobs, dir, ok := a.target(b.ID)
 		if !ok {
 			return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
 		}

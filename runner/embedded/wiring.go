@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
 )
@@ -85,7 +84,7 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 				continue
 			}
 			to := stage.TaskID{Stage: e.To.ID, Subtask: c}
-			ch := exchange.New(w.wakers[from], w.wakers[to], w.ctx.Done())
+			ch := w.attempt.connect(w.wakers[from], w.wakers[to])
 			targets = append(targets, ch)
 			w.inputs[to] = append(w.inputs[to], ch)
 		}
@@ -102,9 +101,9 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 func (w *wirer) task(s *graph.Stage, subtask int) error {
 	id := stage.TaskID{Stage: s.ID, Subtask: subtask}
 	c := stage.TaskConfig{
-		ID: id, Inputs: w.inputs[id], Waker: w.wakers[id], Host: w.attempt, Load: &stage.Load{},
+		ID: id, Inputs: w.inputs[id], Waker: w.wakers[id], Host: w.attempt.host, Load: &stage.Load{},
 		BufferTimeout: w.job.opts.BufferTimeout, WatermarkInterval: w.job.opts.WatermarkInterval,
-		Now: wallMillis,
+		Now: w.attempt.now,
 	}
 	ops := map[*graph.Node]stage.Operator{}
 	for _, n := range s.Nodes {
@@ -151,7 +150,7 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 		Context: w.ctx, Job: w.job.graph.Job, Lineage: w.attempt.start.Lineage, Attempt: w.attempt.start.Number,
 		Operator: n.ID, Subtask: id.Subtask, Parallelism: s.Parallelism, MaxParallelism: s.MaxParallelism,
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
-		Metrics: m, Now: wallMillis, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
+		Metrics: m, Now: w.attempt.now, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
 		Pool: w.job.pool,
 	}
 	if o.Checkpoint.Interval > 0 {
