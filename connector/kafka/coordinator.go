@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/twophase"
 )
@@ -104,7 +105,40 @@ func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twop
 func (c *coordinator) RecoverAndAbort(ctx context.Context, t Transaction) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
 	defer cancel()
-	return c.ender.abort(ctx, t)
+	if err := c.ender.abort(ctx, t); err != nil {
+		return err
+	}
+	if t.EndTxn >= endTxnV2 {
+		return nil
+	}
+	if err := c.fence(ctx, t.ID); err != nil {
+		c.ctx.Logger().Warn("the writer of an aborted transaction could not be fenced; if it still runs it may hold up readers, until its transaction times out",
+			"transaction", t.ID, "error", err)
+	}
+	return nil
+}
+
+// fence takes the id of a transaction that was swept, so that its writer, if it
+// still runs, cannot begin another one. The abort alone does that where the
+// epoch grows with each transaction. It takes nothing that is needed: the id is
+// of an earlier attempt, what that attempt's snapshot lists has its outcome by
+// now, and an id with a transaction to sweep says nothing of the ones before.
+func (c *coordinator) fence(ctx context.Context, id string) error {
+	cl, err := c.ender.client(endTxnV1)
+	if err != nil {
+		return err
+	}
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(c.config.timeout.Milliseconds())
+	// Not the identity known: whoever held it could then take the id back.
+	req.ProducerID, req.ProducerEpoch = noIdentity.id, noIdentity.epoch
+	return c.ender.insist(ctx, func(ctx context.Context) error {
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
 }
 
 func (c *coordinator) Close() error {
