@@ -108,12 +108,30 @@ var (
 	ErrTransactionUnknown = errors.New("outcome of transaction unknown")
 )
 
+// CommitError is why one of the committables of a call was not committed.
+type CommitError struct {
+	// Index is its place in the slice that Commit was given.
+	Index int
+	// Err wraps ErrTransactionLost or ErrTransactionUnknown where the outcome
+	// is settled.
+	Err error
+}
+
+// Error is that of Err.
+func (e *CommitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *CommitError) Unwrap() error { return e.Err }
+
 // Committer publishes committables. Commit is idempotent: a committable may
 // come again, also from another process. It runs on one goroutine per sink,
 // checkpoints in order.
 type Committer[C any] interface {
 	// Commit returns nil only if all are committed. It retries by itself
-	// until ctx ends; any other error is fatal for the attempt.
+	// until ctx ends; any other error is fatal for the attempt. One that is
+	// lost, or whose outcome is unknown, does not keep it from the others: the
+	// error then joins a *CommitError for each that was not committed, and who
+	// has to decide sees which were.
 	Commit(ctx context.Context, committables []C) error
 	// Sweep aborts what earlier attempts of this lineage left open and no
 	// snapshot needs. It is called once per start, after all restored

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,7 +38,8 @@ func (p *program) runJob(inv *invocation) int {
 	x, err := j.start(surroundings{
 		logger: logger, registerer: p.opts.registerer,
 		rewind: p.opts.rewind || inv.rewind, fresh: p.opts.fresh || inv.fresh,
-		newEngine: p.newEngine, events: inv.output == "json",
+		acceptLoss: cmp.Or(inv.acceptLoss, p.opts.acceptLoss),
+		newEngine:  p.newEngine, events: inv.output == "json",
 	})
 	if err != nil {
 		p.report("the job cannot start", err)

@@ -19,6 +19,7 @@ type surroundings struct {
 	logger        *slog.Logger
 	registerer    prometheus.Registerer
 	rewind, fresh bool
+	acceptLoss    int64
 	newEngine     engineMaker
 	// events makes the tracker keep events for a reporter.
 	events bool
@@ -37,7 +38,7 @@ func (j *job) start(s surroundings) (*execution, error) {
 	registerer, gatherer := metricsOf(s.registerer)
 	x := &execution{tracker: newTracker(s.events), log: s.logger}
 	o := j.engineOptions()
-	o.Rewind, o.Fresh = s.rewind, s.fresh
+	o.Rewind, o.Fresh, o.AcceptLoss = s.rewind, s.fresh, s.acceptLoss
 	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
 	var err error
 	if x.engine, err = s.newEngine(j.graph, o); err != nil {
@@ -112,7 +113,7 @@ func run(ctx context.Context, name string, build func(*stream.Job), o options, n
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
-	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, newEngine: newEngine})
+	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, acceptLoss: o.acceptLoss, newEngine: newEngine})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}

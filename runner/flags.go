@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirstream/weir/internal/config"
@@ -20,6 +21,7 @@ type invocation struct {
 	entries       []config.Entry
 	configFile    string
 	rewind, fresh bool
+	acceptLoss    int64
 	output        string
 	quiet         bool
 }
@@ -88,6 +90,8 @@ func (inv *invocation) rows() []row {
 	return append(rows,
 		row{"rewind", "", "", "Let --restore go back behind output that is committed already. It is written a second time.", boolean(&inv.rewind)},
 		row{"fresh", "", "", "Begin anew, without the state of earlier runs.", boolean(&inv.fresh)},
+		row{"accept-loss", "", "ID", "Go on from the snapshot with this id although transactions that it holds are lost, or their outcome is unknown. Their output is missing for good. Counts for that snapshot only; a start that needs it names the id.",
+			func(n string) { inv.flags.Func(n, "", inv.setAcceptLoss) }},
 		row{"output", "", "FORM", "Form of the progress: text, or json for one object a line on standard output. Default text.", text(&inv.output)},
 		row{"quiet", "q", "", "Show no progress, and log warnings and errors only.", boolean(&inv.quiet)})
 }
@@ -98,6 +102,15 @@ func (inv *invocation) setKey(text string) error {
 		return fmt.Errorf("%q is not of the form KEY=VALUE", text)
 	}
 	inv.entries = append(inv.entries, config.Entry{Key: strings.TrimSpace(key), Text: value, Where: "-D"})
+	return nil
+}
+
+func (inv *invocation) setAcceptLoss(text string) error {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return fmt.Errorf("%q is not the id of a snapshot; a start that needs the flag names it", text)
+	}
+	inv.acceptLoss = id
 	return nil
 }
 

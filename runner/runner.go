@@ -61,7 +61,9 @@ type options struct {
 	entries []config.Entry
 	rewind  bool
 	fresh   bool
-	flags   []func(*flag.FlagSet)
+	// acceptLoss is a snapshot's id, 0 for none.
+	acceptLoss int64
+	flags      []func(*flag.FlagSet)
 }
 
 func collectOptions(opts []Option) options {
@@ -116,6 +118,12 @@ func WithRewind() Option { return func(o *options) { o.rewind = true } }
 
 // WithFresh begins anew, without the state of earlier runs.
 func WithFresh() Option { return func(o *options) { o.fresh = true } }
+
+// WithAcceptLoss lets the job go on from the snapshot with this id although
+// transactions that it holds are lost, or their outcome is unknown: their
+// output is missing for good. It counts for that snapshot only, so that it
+// accepts no later loss; the error of a start that needs it names the id.
+func WithAcceptLoss(snapshot int64) Option { return func(o *options) { o.acceptLoss = snapshot } }
 
 // WithHTTP serves /healthz, /readyz and /metrics at HOST:PORT while the job
 // runs; a port alone listens on the loopback interface.

@@ -54,6 +54,15 @@ func (b sinkBody[T, C]) CommittableFormat() codec.Format {
 	return codec.Format{}
 }
 
+// DescribeCommittable implements stage.CommittableDescriber.
+func (b sinkBody[T, C]) DescribeCommittable(data []byte) (string, error) {
+	c, err := b.sink.CommittableCodec().Decode(data)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(c), nil
+}
+
 // committer decodes committables for a typed committer.
 type committer[C any] struct {
 	inner connector.Committer[C]

@@ -73,6 +73,18 @@ func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored [
 	return &enumerator[S, E]{inner: inner, codec: b.src.EnumeratorCodec()}, nil
 }
 
+// DescribeSplit implements stage.SplitDescriber.
+func (b sourceBody[T, S, E]) DescribeSplit(data []byte) (id, position string, err error) {
+	s, err := b.src.SplitCodec().Decode(data)
+	if err != nil {
+		return "", "", err
+	}
+	if p, ok := any(s).(interface{ Position() string }); ok {
+		return s.SplitID(), p.Position(), nil
+	}
+	return s.SplitID(), fmt.Sprintf("%+v", s), nil
+}
+
 // enumerator erases the types of an enumerator.
 type enumerator[S connector.Split, E any] struct {
 	inner connector.Enumerator[S, E]

@@ -22,6 +22,9 @@ type Split struct {
 // SplitID returns the split's number.
 func (s Split) SplitID() string { return strconv.FormatInt(s.Number, 10) }
 
+// Position says where reading goes on, for messages.
+func (s Split) Position() string { return "record " + strconv.FormatInt(s.Next, 10) }
+
 // left is how many records are still to come.
 func (s Split) left() int64 {
 	if s.Next >= s.To {

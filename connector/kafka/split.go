@@ -31,6 +31,9 @@ const NoStop int64 = -1
 // SplitID returns topic and partition as "topic-0".
 func (s Split) SplitID() string { return splitID(s.partition()) }
 
+// Position says where reading goes on, for messages.
+func (s Split) Position() string { return "offset " + strconv.FormatInt(s.Next, 10) }
+
 func splitID(p partition) string { return p.topic + "-" + strconv.Itoa(int(p.number)) }
 
 // At returns the split with the next offset and the leader epoch.

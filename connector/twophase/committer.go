@@ -18,18 +18,29 @@ type committer[C any] struct {
 }
 
 func (c *committer[C]) Commit(ctx context.Context, committables []Committable[C]) error {
-	for _, t := range committables {
+	var failed []error
+	for i, t := range committables {
 		commit := c.coordinator.Commit
 		if t.Attempt != c.ctx.Attempt() {
 			commit = c.coordinator.RecoverAndCommit
 		}
 		killpoint.Reach("commit.send")
 		if err := commit(ctx, t.Txn); err != nil {
-			return fmt.Errorf("commit of checkpoint %d, written by attempt %d: %w", t.Checkpoint, t.Attempt, err)
+			err = fmt.Errorf("commit of checkpoint %d, written by attempt %d: %w", t.Checkpoint, t.Attempt, err)
+			failed = append(failed, &connector.CommitError{Index: i, Err: err})
+			if !settled(err) {
+				break
+			}
 		}
 		killpoint.Reach("commit.sent")
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// settled reports whether err says what became of a transaction: the others
+// are committed all the same.
+func settled(err error) bool {
+	return errors.Is(err, connector.ErrTransactionLost) || errors.Is(err, connector.ErrTransactionUnknown)
 }
 
 func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {

@@ -34,9 +34,9 @@ func ParseName(s string) (Name, error) {
 	subtask, err2 := strconv.ParseInt(parts[3], 10, 32)
 	slot, err3 := strconv.ParseInt(parts[4], 10, 32)
 	n := Name{
-		Lineage:  unescape(parts[0]),
+		Lineage:  Unescape(parts[0]),
 		Attempt:  attempt,
-		Operator: unescape(parts[2]),
+		Operator: Unescape(parts[2]),
 		Subtask:  int(subtask),
 		Slot:     int(slot),
 	}
@@ -54,4 +54,5 @@ var (
 // Escape makes a part of a name: it has no dot.
 func Escape(part string) string { return escaper.Replace(part) }
 
-func unescape(part string) string { return unescaper.Replace(part) }
+// Unescape is the inverse of Escape.
+func Unescape(part string) string { return unescaper.Replace(part) }

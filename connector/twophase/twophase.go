@@ -10,6 +10,7 @@ package twophase
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
@@ -86,6 +87,9 @@ type Committable[C any] struct {
 	Checkpoint int64
 	Txn        C
 }
+
+// String is that of the handle.
+func (c Committable[C]) String() string { return fmt.Sprint(c.Txn) }
 
 type options struct{ pooled bool }
 

@@ -11,12 +11,14 @@ type history struct {
 	restored map[int64]Record
 	// final is the newest stopping or stopped record of each attempt.
 	final map[int64]Record
+	// accepted are the committables that were given up.
+	accepted map[lossKey]bool
 	// newest claim and newest attempt with a restored record, 0 for none.
 	claimed, running int64
 }
 
 func newHistory(records []Record) *history {
-	h := &history{claims: map[int64]Record{}, restored: map[int64]Record{}, final: map[int64]Record{}}
+	h := &history{claims: map[int64]Record{}, restored: map[int64]Record{}, final: map[int64]Record{}, accepted: map[lossKey]bool{}}
 	for _, r := range records {
 		switch r.Kind {
 		case ClaimRecord:
@@ -29,6 +31,10 @@ func newHistory(records []Record) *history {
 			h.final[r.Attempt] = r
 		}
 	}
+		case AcceptedLossRecord:
+			for _, l := range r.Losses {
+				h.accepted[l.key()] = true
+			}
 	return h
 }
 

@@ -171,7 +171,8 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 
 // unproven returns the committables of s, by operator, that nothing here
 // proves to be committed: neither the mark, nor the ledger, nor a snapshot
-// that descends from s and no longer lists them.
+// that descends from s and no longer lists them. Those that were given up are
+// not among them.
 func (v *view) unproven(s *found) map[string][]snapshot.Committable {
 	if s.committed || v.owns(s.ref) && v.provesCommitted(s.ref) {
 		return nil
@@ -179,7 +180,7 @@ func (v *view) unproven(s *found) map[string][]snapshot.Committable {
 	open := map[string][]snapshot.Committable{}
 	for _, op := range s.meta.Operators {
 		for _, c := range op.Committables {
-			if !v.dropped(s.ref, op.ID, c) {
+			if !v.accepted[keyOf(op.ID, c)] && !v.dropped(s.ref, op.ID, c) {
 				open[op.ID] = append(open[op.ID], c)
 			}
 		}

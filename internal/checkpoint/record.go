@@ -23,7 +23,8 @@ const (
 	StoppingRecord RecordKind = "stopping"
 	// StoppedRecord: the commits of the final snapshot have returned.
 	StoppedRecord RecordKind = "stopped"
-	// AcceptedLossRecord is reserved for an operator's override.
+	// AcceptedLossRecord: an operator has given up committables of the snapshot
+	// that the attempt began from.
 	AcceptedLossRecord RecordKind = "accepted-loss"
 )
 
@@ -51,7 +52,7 @@ type Record struct {
 	Time int64 `json:"time"`
 
 	// Lineage, Host, PID and Storage (its name, as the attempt saw it) belong
-	// to a claim.
+	// to a claim; Host and PID also to an accepted-loss record.
 	Lineage string `json:"lineage,omitempty"`
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
@@ -63,13 +64,15 @@ type Record struct {
 	// Explicit tells that the request chose the snapshot of a restored
 	// record, and not the ledger.
 	Explicit bool `json:"explicit,omitempty"`
-	// Snapshot is what a restored record begins from, nil for nothing, and
-	// the final snapshot in stopping and stopped records.
+	// Snapshot is what a restored record begins from, nil for nothing, the
+	// final snapshot in stopping and stopped records, and the one that holds
+	// the losses of an accepted-loss record.
 	Snapshot *Ref `json:"snapshot,omitempty"`
 	// Outcome belongs to a stopped record.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Note is the text of an accepted-loss record.
-	Note string `json:"note,omitempty"`
+	// Losses are what an accepted-loss record gives up; Note says what it costs.
+	Losses []Loss `json:"losses,omitempty"`
+	Note   string `json:"note,omitempty"`
 }
 
 // RestoreRequest is what the user of a start asked for, beyond going on.
@@ -162,7 +165,11 @@ func (r *Record) check() error {
 		if r.Lineage == "" {
 			return errors.New("malformed: a claim without lineage")
 		}
-	case RestoredRecord, AcceptedLossRecord:
+	case RestoredRecord:
+	case AcceptedLossRecord:
+		if r.Snapshot == nil {
+			return errors.New("malformed: an accepted-loss record without snapshot")
+		}
 	case StoppingRecord, StoppedRecord:
 		if r.Snapshot == nil && r.Outcome != Canceled {
 			return fmt.Errorf("malformed: a %s record without snapshot", r.Kind)

@@ -15,7 +15,8 @@ func sampleRecords() []Record {
 		{Version: 1, Kind: StoppingRecord, Attempt: 2, Snapshot: &Ref{Lineage: "ab", Attempt: 2, ID: 10, Path: "job/chk-10"}},
 		{Version: 1, Kind: StoppedRecord, Attempt: 2, Snapshot: &Ref{Lineage: "ab", Attempt: 2, ID: 10, Path: "job/chk-10"}, Outcome: Finished},
 		{Version: 1, Kind: StoppedRecord, Attempt: 2, Outcome: Canceled},
-		{Version: 1, Kind: AcceptedLossRecord, Attempt: 2, Note: "transactions 1 to 3"},
+		{Version: 1, Kind: AcceptedLossRecord, Attempt: 2, Host: "h", PID: 7, Snapshot: &Ref{Lineage: "ab", Attempt: 1, ID: 9, Path: "job/chk-9"}, Note: "gone",
+			Losses: []Loss{{Operator: "rows", Checkpoint: 9, Subtask: 1, Outcome: Lost, Digest: "00ff", Reason: "expired"}}},
 	}
 }
 
@@ -63,6 +64,7 @@ func TestRecordRefusals(t *testing.T) {
 		"attempt 0":       {Version: 1, Kind: ClaimRecord, Lineage: "a"},
 		"without lineage": {Version: 1, Kind: ClaimRecord, Attempt: 1},
 		"without snapsho": {Version: 1, Kind: StoppingRecord, Attempt: 1},
+		"accepted-loss r": {Version: 1, Kind: AcceptedLossRecord, Attempt: 1},
 		"unknown kind":    {Version: 1, Kind: "rumour", Attempt: 1},
 	} {
 		if _, err := parseRecord(encodeRecord(t, r)); err == nil || !strings.Contains(err.Error(), want) {

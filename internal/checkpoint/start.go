@@ -33,6 +33,12 @@ type StartOptions struct {
 	// Rewind accepts that going back to RestorePath repeats output; Fresh
 	// begins from nothing.
 	Rewind, Fresh bool
+	// AcceptLoss is the id of the snapshot whose committables may be given up
+	// where they are lost or their outcome is unknown, 0 for none. It counts
+	// for no other snapshot: a supervisor that repeats it accepts no new loss.
+	AcceptLoss int64
+	// Describer puts splits and committables into words. May be nil.
+	Describer Describer
 	// After is the attempt of this process that the start follows, 0 for the
 	// first one. If another process has claimed the job since, the start ends
 	// with ErrFenced: a restart must not take the job back.
@@ -93,6 +99,9 @@ type Attempt struct {
 	log    *slog.Logger
 	// owned are the ids of earlier checkpoints that are the engine's to
 	// delete, ascending.
+	// begun is the start that chose Restored, from is the choice.
+	begun *start
+	from  origin
 	owned []int64
 	// open are the restored committables not proven to be committed.
 	open map[string][]snapshot.Committable
@@ -375,7 +384,7 @@ func (s *start) loadRequested(ctx context.Context) (origin, error) {
 func (s *start) attempt(from origin) *Attempt {
 	a := &Attempt{
 		Lineage: s.claim.Lineage, Number: s.claim.Attempt, ledger: s.ledger, now: s.Now, log: s.Logger,
-		NextID: 1 + max(s.largest, s.view.largestID()),
+		NextID: 1 + max(s.largest, s.view.largestID()), begun: s, from: from,
 	}
 	if from.found != nil {
 		a.Restored, a.RestoredBlobs, a.RestoredDir = from.meta, from.blobs, from.dir
@@ -422,11 +431,8 @@ func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.
 		}
 	}
 	killpoint.Reach("resolve.begin")
-	for _, op := range sortedKeys(a.open) {
-		if err := committers[op].Commit(ctx, payloads(a.open[op])); err != nil {
-			return fmt.Errorf("commit what snapshot %s holds of sink %s: %w", a.RestoredDir, op, err)
-		}
-		a.log.Info("restored committables committed", "sink", op, "count", len(a.open[op]))
+	if err := a.commitRestored(ctx, committers); err != nil {
+		return err
 	}
 	killpoint.Reach("resolve.committed")
 	stillNewest := func() error { return a.StillNewest(ctx) }

@@ -185,6 +185,17 @@ type SourceBody interface {
 	NewEnumerator(c EnumeratorContext, restored []byte) (Enumerator, error)
 }
 
+// SplitDescriber is a SourceBody that puts stored splits into words.
+type SplitDescriber interface {
+	// DescribeSplit returns the split's id and where in it reading goes on.
+	DescribeSplit(data []byte) (id, position string, err error)
+}
+
+// CommittableDescriber is a SinkBody that puts committables into words.
+type CommittableDescriber interface {
+	DescribeCommittable(data []byte) (string, error)
+}
+
 // EnumeratorContext is what the host offers an enumerator: the typed
 // connector.EnumeratorContext lies on top. The methods are those of that
 // interface, with splits encoded.

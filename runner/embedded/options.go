@@ -36,6 +36,9 @@ type Options struct {
 	Rewind bool
 	// Fresh begins a new lineage, from nothing.
 	Fresh bool
+	// AcceptLoss is the id of the snapshot whose output may be given up where
+	// its transactions are lost, 0 for none.
+	AcceptLoss int64
 	// BufferTimeout bounds how long a record waits for its batch to fill.
 	// Default 10 ms.
 	BufferTimeout time.Duration

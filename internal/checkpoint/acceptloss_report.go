@@ -1,0 +1,179 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// lossReport says what a start has lost, and what can be done.
+type lossReport struct {
+	snapshot  Ref
+	losses    []Loss
+	committed []string
+	// before is the snapshot to go back to, nil if there is none that can be
+	// used; exact tells that going back there repeats nothing.
+	before *Ref
+	exact  bool
+	// path is before as -s takes it.
+	path string
+	// input is what was read between before and the snapshot.
+	input []string
+	// asked is the snapshot of --accept-loss, 0 for none.
+	asked int64
+}
+
+func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
+	r := lossReport{snapshot: a.from.ref, losses: losses, asked: a.begun.AcceptLoss}
+	lost := map[lossKey]bool{}
+	oldest := losses[0].Checkpoint
+	unknown := false
+	for _, l := range losses {
+		lost[l.key()] = true
+		oldest = min(oldest, l.Checkpoint)
+		unknown = unknown || l.Outcome == Unknown
+	}
+	for _, op := range sortedKeys(a.open) {
+		for _, c := range a.open[op] {
+			if !lost[keyOf(op, c)] {
+				r.committed = append(r.committed, fmt.Sprintf("sink %s, subtask %d, checkpoint %d%s", op, c.Subtask, c.Checkpoint, a.begun.inWords(op, c)))
+			}
+		}
+	}
+	before := a.begun.before(ctx, a.from.found, oldest)
+	if before == nil {
+		r.input = inputBetween(a.begun.Describer, nil, a.Restored)
+		return r
+	}
+	r.before = &before.ref
+	r.exact = !unknown && a.begun.view.undone(a.from.found, before.ref, lost)
+	r.path = a.begun.userPath(before.ref)
+	if a.ledger.history().usedUp(RestoreRequest{Path: r.path, Rewind: true}) {
+		r.path = path.Join(r.path, snapshot.MetadataName) // asks for the same place anew
+	}
+	r.input = inputBetween(a.begun.Describer, before.meta, a.Restored)
+	return r
+}
+
+// before finds the newest snapshot, whole but for checksums, from which s
+// descends and that is older than the checkpoint.
+func (s *start) before(ctx context.Context, from *found, checkpoint int64) *found {
+	for i := len(s.view.found) - 1; i >= 0; i-- {
+		f := &s.view.found[i]
+		if f.meta == nil || f.ref.ID >= checkpoint || !s.view.owns(from.ref) || !s.view.descends(from.ref.Attempt, from.ref.ID, f.ref) {
+			continue
+		}
+		if complete(ctx, s.Blobs, f.ref.Path, f.meta) == nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// undone reports whether nothing was published between before and s: every
+// committable that s, or a snapshot between the two, lists since then is lost.
+func (v *view) undone(s *found, before Ref, lost map[lossKey]bool) bool {
+	between := []*found{s}
+	for i := range v.found {
+		if f := &v.found[i]; f.meta != nil && f.ref.ID > before.ID && v.descends(s.ref.Attempt, s.ref.ID, f.ref) {
+			between = append(between, f)
+		}
+	}
+	for _, f := range between {
+		for _, op := range f.meta.Operators {
+			for _, c := range op.Committables {
+				if c.Checkpoint > before.ID && !lost[keyOf(op.ID, c)] {
+					return false
+				}
+			}
+		}
+		// One that was deleted since had its commits resolved before.
+		if slices.ContainsFunc(f.meta.Deletes, func(dir string) bool { return checkpointID(dir) > before.ID }) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkpointID is the id in the name of a checkpoint's directory, 0 if it is
+// none.
+func checkpointID(dir string) int64 {
+	id, err := strconv.ParseInt(strings.TrimPrefix(path.Base(dir), "chk-"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+func (r lossReport) text() string {
+	var b strings.Builder
+	lost, unknown := r.counts()
+	fmt.Fprintf(&b, "snapshot %s holds transactions that cannot be committed any more: %d lost, %d of unknown outcome, %d committed", r.snapshot, lost, unknown, len(r.committed))
+	for _, l := range r.losses {
+		fmt.Fprintf(&b, "\n%s: sink %s, subtask %d, checkpoint %d: %s", l.Outcome, l.Operator, l.Subtask, l.Checkpoint, l.Reason)
+	}
+	for _, c := range r.committed {
+		fmt.Fprintf(&b, "\ncommitted: %s", c)
+	}
+	fmt.Fprintf(&b, "\ninput behind them: %s", r.inputText())
+	if unknown > 0 {
+		b.WriteString("\nbefore you choose: look whether the output of this input is there")
+	}
+	fmt.Fprintf(&b, "\nto go back: %s", r.goingBack())
+	fmt.Fprintf(&b, "\nto go on without it: the same command with --accept-loss %d: %s. It is recorded in the ledger, and counts for this snapshot only", r.snapshot.ID, r.cost())
+	if r.asked != 0 {
+		fmt.Fprintf(&b, "\n--accept-loss %d was for another snapshot: new losses need a new decision", r.asked)
+	}
+	return b.String()
+}
+
+func (r lossReport) counts() (lost, unknown int) {
+	for _, l := range r.losses {
+		if l.Outcome == Lost {
+			lost++
+		} else {
+			unknown++
+		}
+	}
+	return lost, unknown
+}
+
+func (r lossReport) goingBack() string {
+	switch {
+	case r.before == nil:
+		return "no earlier snapshot is left from which this one stems; another directory begins from nothing and writes all output again"
+	case r.exact:
+		return fmt.Sprintf("the same command with -s %s --rewind: exact. Everything written since that snapshot is lost, so nothing is published twice; "+
+			"the warning about repeated output does not apply", r.path)
+	}
+	return fmt.Sprintf("the same command with -s %s --rewind: nothing is missing then, but what was committed since that snapshot is published twice", r.path)
+}
+
+func (r lossReport) inputText() string {
+	since := "the beginning"
+	if r.before != nil {
+		since = r.before.String()
+	}
+	if len(r.input) == 0 {
+		return fmt.Sprintf("what was read between %s and %s", since, r.snapshot)
+	}
+	return fmt.Sprintf("read between %s and %s: %s", since, r.snapshot, strings.Join(r.input, "; "))
+}
+
+// cost is what it costs to go on.
+func (r lossReport) cost() string {
+	lost, unknown := r.counts()
+	var parts []string
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("the output in %d lost transactions is missing for good", lost))
+	}
+	if unknown > 0 {
+		parts = append(parts, fmt.Sprintf("that in %d of unknown outcome is missing for good if they were not committed", unknown))
+	}
+	return strings.Join(parts, ", ") + " (" + r.inputText() + ")"
+}
