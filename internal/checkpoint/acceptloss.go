@@ -99,13 +99,13 @@ func (a *Attempt) giveUp(ctx context.Context, losses []Loss, cause error) error 
 	}
 	err := a.ledger.append(ctx, Record{
 		Version: RecordVersion, Kind: AcceptedLossRecord, Attempt: a.Number, Time: a.now(),
-		Host: a.begun.Host, PID: a.begun.PID, Snapshot: &a.from.ref, Losses: losses, Note: report.cost(),
+		Host: a.begun.Host, PID: a.begun.PID, Snapshot: &a.from.ref, Losses: losses, Note: report.note(),
 	})
 	if err != nil {
 		return err
 	}
 	a.log.Warn("going on without output that is lost, as --accept-loss says; it is on record in the ledger",
-		"snapshot", a.from.ref.String(), "committables", len(losses), "cost", report.cost())
+		"snapshot", a.from.ref.String(), "committables", len(losses), "cost", report.note())
 	for _, l := range losses {
 		a.log.Warn("given up", "sink", l.Operator, "subtask", l.Subtask, "checkpoint", l.Checkpoint, "outcome", l.Outcome, "reason", l.Reason)
 	}

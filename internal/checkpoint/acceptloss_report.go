@@ -175,5 +175,8 @@ func (r lossReport) cost() string {
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("that in %d of unknown outcome is missing for good if they were not committed", unknown))
 	}
-	return strings.Join(parts, ", ") + " (" + r.inputText() + ")"
+	return strings.Join(parts, ", ")
 }
+
+// note is the cost as the ledger keeps it.
+func (r lossReport) note() string { return r.cost() + ": " + r.inputText() }

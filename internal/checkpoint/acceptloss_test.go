@@ -1,0 +1,336 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/mem"
+)
+
+// lossyCommitter answers by what stands for a committable in fate; what does
+// not is committed.
+type lossyCommitter struct {
+	fate map[string]error
+	// coarse committers do not say which.
+	coarse    bool
+	committed []string
+	swept     bool
+}
+
+func (c *lossyCommitter) Commit(_ context.Context, data [][]byte) error {
+	var errs []error
+	for i, d := range data {
+		err := c.fate[string(d)]
+		switch {
+		case err == nil:
+			c.committed = append(c.committed, string(d))
+		case c.coarse:
+			errs = append(errs, err)
+		default:
+			errs = append(errs, &connector.CommitError{Index: i, Err: fmt.Errorf("transaction %s: %w", d, err)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *lossyCommitter) Sweep(_ context.Context, stillNewest func() error) error {
+	c.swept = true
+	return stillNewest()
+}
+
+func (*lossyCommitter) Close() error { return nil }
+
+// plainWords says what splits and committables hold.
+type plainWords struct{}
+
+func (plainWords) Split(_ string, data []byte) (id, position string) {
+	id, position, _ = strings.Cut(string(data), "@")
+	return id, position
+}
+func (plainWords) Committable(_ string, data []byte) string { return "transaction " + string(data) }
+
+// lossJob is a job in whose directory a test puts snapshots.
+type lossJob struct {
+	*testing.T
+	blobs storage.Blobs
+	a     *Attempt
+}
+
+func newLossJob(t *testing.T) *lossJob {
+	j := &lossJob{T: t, blobs: mem.New()}
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func (j *lossJob) start(o StartOptions) (err error) {
+	j.Helper()
+	o.Job, o.Blobs, o.ExactlyOnceSinks, o.Describer, o.Host, o.PID = "job", j.blobs, true, plainWords{}, "host-7", 4711
+	o.OpenPath = func(p string) (storage.Blobs, string, error) { return j.blobs, strings.TrimPrefix(p, "memory:/"), nil }
+	j.a, err = Start(j.Context(), o)
+	return err
+}
+
+// publish stores a checkpoint at an offset, with a committable named
+// "<checkpoint>.<subtask>" for each of held.
+func (j *lossJob) publish(id int64, deletes []int64, held ...string) {
+	j.Helper()
+	sink := snapshot.Operator{ID: "rows"}
+	for _, h := range held {
+		c := snapshot.Committable{Data: []byte(h)}
+		if _, err := fmt.Sscanf(h, "%d.%d", &c.Checkpoint, &c.Subtask); err != nil {
+			j.Fatal(err)
+		}
+		sink.Committables = append(sink.Committables, c)
+	}
+	source := snapshot.Operator{ID: "clicks", Subtasks: []snapshot.Subtask{{Splits: [][]byte{fmt.Appendf(nil, "orders-0@offset %d", 100*id), []byte("orders-1@offset 5")}}}}
+	m := &snapshot.Metadata{Job: "job", Lineage: j.a.Lineage, Attempt: j.a.Number, ID: id, Kind: snapshot.Checkpoint, Operators: []snapshot.Operator{source, sink}}
+	for _, d := range deletes {
+		m.Deletes = append(m.Deletes, snapshot.CheckpointDir("job", d))
+	}
+	if err := snapshot.Store(j.Context(), j.blobs, snapshot.CheckpointDir("job", id), m); err != nil {
+		j.Fatal(err)
+	}
+}
+
+func (j *lossJob) resolve(c *lossyCommitter) error {
+	j.Helper()
+	return j.a.ResolveSinks(j.Context(), map[string]stage.Committer{"rows": c})
+}
+
+var errExpired = fmt.Errorf("%w: expired", connector.ErrTransactionLost)
+
+func allLost(names ...string) *lossyCommitter {
+	c := &lossyCommitter{fate: map[string]error{}}
+	for _, n := range names {
+		c.fate[n] = errExpired
+	}
+	return c
+}
+
+func wantLossError(t *testing.T, err error, says []string, not ...string) {
+	t.Helper()
+	var loss *LossError
+	if !errors.As(err, &loss) || !errors.Is(err, ErrRefused) || !Fatal(err) {
+		t.Fatalf("got %v, want a LossError", err)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("the error does not say %q:\n%v", s, err)
+		}
+	}
+	for _, s := range not {
+		if strings.Contains(err.Error(), s) {
+			t.Errorf("the error says %q:\n%v", s, err)
+		}
+	}
+}
+
+// Rule 11: where all is lost going back is exact, is offered, and is allowed.
+func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil, "1.0", "1.1")
+	j.publish(2, nil, "2.0", "2.1")
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := allLost("2.0", "2.1")
+	err := j.resolve(c)
+	wantLossError(t, err, []string{
+		"job/chk-2 (id 2, attempt 1)", "2 lost, 0 of unknown outcome, 0 committed",
+		"lost: sink rows, subtask 0, checkpoint 2: transaction 2.0: transaction lost: expired", "subtask 1, checkpoint 2: transaction 2.1",
+		"read between job/chk-1 (id 1, attempt 1) and job/chk-2 (id 2, attempt 1): source clicks, orders-0 from offset 100 to offset 200",
+		"-s memory:/job/chk-1 --rewind: exact", "--accept-loss 2: the output in 2 lost transactions is missing for good",
+	}, "orders-1", "was for another snapshot", "is published twice")
+	if !errors.Is(err, connector.ErrTransactionLost) {
+		t.Error("the error hides that transactions are lost")
+	}
+	if c.swept {
+		t.Error("a refused start swept")
+	}
+	if got := ledgerKinds(t, j.blobs); got != "claim restored claim restored" {
+		t.Errorf("ledger: %s", got)
+	}
+
+	if err := j.start(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true}); err != nil {
+		t.Fatal(err)
+	}
+	if j.a.Restored.ID != 1 || len(j.a.open) != 0 {
+		t.Errorf("began from %d with %v to commit; a descendant proves that all is committed", j.a.Restored.ID, j.a.open)
+	}
+	if err := j.resolve(allLost()); err != nil {
+		t.Fatal(err)
+	}
+
+	// The same place once more is another request.
+	j.publish(3, nil, "3.0")
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantLossError(t, j.resolve(allLost("3.0")), []string{"-s memory:/job/chk-1/_metadata --rewind: exact"})
+}
+
+// Where some are committed going back repeats them.
+func TestSomeCommittedIsNotExact(t *testing.T) {
+	for name, set := range map[string]func(j *lossJob) *lossyCommitter{
+		"a committable of the same checkpoint": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(2, nil, "2.0", "2.1")
+			return allLost("2.1")
+		},
+		"unknown": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(2, nil, "2.0")
+			return &lossyCommitter{fate: map[string]error{"2.0": connector.ErrTransactionUnknown}}
+		},
+		"one of a later checkpoint": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(2, nil, "2.0")
+			j.publish(3, nil, "2.0", "3.0")
+			return allLost("2.0") // 3.0 is committed
+		},
+		"a deleted one between": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(3, []int64{2}, "3.0")
+			return allLost("3.0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newLossJob(t)
+			c := set(j)
+			if err := j.start(StartOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			wantLossError(t, j.resolve(c), []string{"-s memory:/job/chk-1 --rewind: nothing is missing then, but what was committed since that snapshot is published twice"}, "exact")
+		})
+	}
+}
+
+// Committables that earlier checkpoints left: the one to go back to lies
+// before the oldest loss, and those in between are lost, too.
+func TestLossesOfSeveralCheckpoints(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil, "1.0")
+	j.publish(2, nil, "1.0", "2.0")
+	j.publish(3, nil, "1.0", "2.0", "3.0")
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantLossError(t, j.resolve(allLost("2.0", "3.0")), []string{
+		"-s memory:/job/chk-1 --rewind: exact", "from offset 100 to offset 300",
+		"committed: sink rows, subtask 0, checkpoint 1: transaction 1.0",
+	})
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantLossError(t, j.resolve(allLost("1.0", "2.0", "3.0")), []string{
+		"no earlier snapshot is left from which this one stems", "between the beginning and job/chk-3", "orders-0 up to offset 300",
+	})
+}
+
+// --accept-loss is recorded, counts for its snapshot only, and is used up.
+func TestAcceptLoss(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil)
+	j.publish(2, nil, "2.0", "2.1", "2.2")
+	if err := j.start(StartOptions{AcceptLoss: 2}); err != nil {
+		t.Fatal(err)
+	}
+	c := &lossyCommitter{fate: map[string]error{"2.0": errExpired, "2.2": connector.ErrTransactionUnknown}}
+	if err := j.resolve(c); err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "committed", c.committed, "2.1")
+	if !c.swept {
+		t.Error("what earlier attempts left open was not swept")
+	}
+	l := newLedger(j.blobs, "job")
+	if err := l.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := l.records[len(l.records)-1]
+	if r.Kind != AcceptedLossRecord || r.Attempt != 2 || r.Host != "host-7" || r.PID != 4711 || r.Snapshot == nil || r.Snapshot.ID != 2 || len(r.Losses) != 2 ||
+		r.Losses[0].Outcome != Lost || r.Losses[1].Outcome != Unknown || r.Losses[1].Subtask != 2 || !strings.Contains(r.Losses[0].Reason, "2.0") ||
+		!strings.Contains(r.Note, "from offset 100 to offset 200") {
+		t.Errorf("record %+v", r)
+	}
+
+	// From the same snapshot again, without the flag: they are given up.
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again := allLost("2.0", "2.2")
+	if err := j.resolve(again); err != nil {
+		t.Error(err)
+	}
+	wantStrings(t, "committed again", again.committed, "2.1")
+
+	// A supervisor repeats the flag: new losses are another matter.
+	j.publish(3, nil, "3.0")
+	if err := j.start(StartOptions{AcceptLoss: 2}); err != nil {
+		t.Fatal(err)
+	}
+	wantLossError(t, j.resolve(allLost("3.0")), []string{"--accept-loss 3", "--accept-loss 2 was for another snapshot"})
+	if got := ledgerKinds(t, j.blobs); strings.Count(got, "accepted-loss") != 1 {
+		t.Errorf("ledger: %s", got)
+	}
+}
+
+func TestAcceptLossIsFenced(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil, "1.0")
+	if err := j.start(StartOptions{AcceptLoss: 1}); err != nil {
+		t.Fatal(err)
+	}
+	old := j.a
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.a = old
+	if err := j.resolve(allLost("1.0")); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What may pass is no loss, even beside one.
+func TestOtherFailuresAreNoLoss(t *testing.T) {
+	passing := errors.New("broker away")
+	for name, c := range map[string]*lossyCommitter{
+		"alone":                {fate: map[string]error{"1.0": passing}},
+		"beside a loss":        {fate: map[string]error{"1.0": errExpired, "1.1": passing}},
+		"coarse":               {fate: map[string]error{"1.0": passing}, coarse: true},
+		"coarse beside a loss": {fate: map[string]error{"1.0": passing, "1.1": passing}, coarse: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newLossJob(t)
+			j.publish(1, nil, "1.0", "1.1")
+			if err := j.start(StartOptions{AcceptLoss: 1}); err != nil {
+				t.Fatal(err)
+			}
+			err := j.resolve(c)
+			if !errors.Is(err, passing) || errors.Is(err, ErrRefused) || c.swept {
+				t.Errorf("got %v, swept %v", err, c.swept)
+			}
+		})
+	}
+}
+
+// A committer that does not say which ones leaves all of them in doubt.
+func TestCommitterWithoutDetails(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil, "1.0", "1.1")
+	if err := j.start(StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := allLost("1.1")
+	c.coarse = true
+	wantLossError(t, j.resolve(c), []string{"0 lost, 2 of unknown outcome"})
+}
