@@ -28,3 +28,15 @@ type Format struct {
 	// Size is the number of bytes of every encoded value, 0 if it varies.
 	Size int `json:"size,omitempty"`
 }
+
+// BatchDecoder is a codec that decodes many values for less than one by one.
+type BatchDecoder[T any] interface {
+	Codec[T]
+	// DecodeBatch appends the values that each of srcs encodes to dst. It
+	// decodes all or none: with an error it returns dst as it was, and Decode
+	// tells which of srcs is at fault. The values do not alias srcs, but their
+	// strings may lie together in one block of memory: who keeps one of them
+	// for long keeps all, and had better keep a copy (strings.Clone). State
+	// handles copy what is put into them.
+	DecodeBatch(dst []T, srcs [][]byte) ([]T, error)
+}
