@@ -78,6 +78,7 @@ func (r *Registry) declare(f *entry.Field, o options, init func() error) {
 	if !r.name(f.Name) {
 		return
 	}
+	f.Lifetime = o.ttl.millis
 	r.fields = append(r.fields, f)
 	if err := init(); err != nil {
 		r.fail(f.Name, err)

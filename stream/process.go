@@ -93,6 +93,9 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 	return errors.Join(b.reg.Err(), err) // the registry names the operator itself
 }
 
+// Fields are the declared keyed states, for tests that look into them.
+func (b *processBody[K, In, Out, P]) Fields() []*entry.Field { return b.reg.Fields() }
+
 func (b *processBody[K, In, Out, P]) NewOperator() stage.Operator {
 	op := &processOp[K, In, Out, P]{body: b}
 	op.ctx.out = newOutputs[Out](b.sides)

@@ -65,6 +65,8 @@ type Field struct {
 	// TTL tells whether values carry a time of last access; it is stored in
 	// the section, so that TTL may be switched on or off between runs.
 	TTL bool
+	// Lifetime is the time to live in milliseconds, 0 for none.
+	Lifetime int64
 
 	// Size is the number of bytes in the entry, Off and Bit are set by Plan.
 	Size uintptr

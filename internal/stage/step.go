@@ -11,12 +11,16 @@ func (t *Task) Open() (err error) {
 	return t.open()
 }
 
-// Work does everything there is to do: what was posted, timers that are due,
-// elements that can be read. It reports whether there was anything, and passes
-// on all that was emitted. After an error only Close may be called.
+// workSteps bounds one call of Work.
+const workSteps = 100
+
+// Work does what there is to do: what was posted, timers that are due,
+// elements that can be read. did tells that there was anything, and that there
+// may be more; when there was nothing, all that was emitted has been passed on.
+// After an error only Close may be called.
 func (t *Task) Work() (did bool, err error) {
 	defer t.recovered(&err)
-	for {
+	for range workSteps {
 		posted := t.mail.full.Load() || len(t.putOff) > 0
 		if err := t.letters(); err != nil {
 			return did, err
@@ -31,6 +35,7 @@ func (t *Task) Work() (did bool, err error) {
 			return did, t.flush(now)
 		}
 	}
+	return true, nil
 }
 
 // Close closes the operators.
