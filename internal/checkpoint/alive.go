@@ -29,12 +29,12 @@ func newHistory(records []Record) *history {
 			h.running = max(h.running, r.Attempt)
 		case StoppingRecord, StoppedRecord:
 			h.final[r.Attempt] = r
-		}
-	}
 		case AcceptedLossRecord:
 			for _, l := range r.Losses {
 				h.accepted[l.key()] = true
 			}
+		}
+	}
 	return h
 }
 

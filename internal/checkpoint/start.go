@@ -97,11 +97,11 @@ type Attempt struct {
 	ledger *ledger
 	now    func() int64
 	log    *slog.Logger
-	// owned are the ids of earlier checkpoints that are the engine's to
-	// delete, ascending.
 	// begun is the start that chose Restored, from is the choice.
 	begun *start
 	from  origin
+	// owned are the ids of earlier checkpoints that are the engine's to
+	// delete, ascending.
 	owned []int64
 	// open are the restored committables not proven to be committed.
 	open map[string][]snapshot.Committable
