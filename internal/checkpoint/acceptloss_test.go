@@ -149,7 +149,7 @@ func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
 		"lost: sink rows, subtask 0, checkpoint 2: transaction 2.0: transaction lost: expired", "subtask 1, checkpoint 2: transaction 2.1",
 		"read between job/chk-1 (id 1, attempt 1) and job/chk-2 (id 2, attempt 1): source clicks, orders-0 from offset 100 to offset 200",
 		"-s memory:/job/chk-1 --rewind: exact", "--accept-loss 2: the output in 2 lost transactions is missing for good",
-	}, "orders-1", "was for another snapshot", "is published twice")
+	}, "orders-1", "was for another snapshot", "what was committed since")
 	if !errors.Is(err, connector.ErrTransactionLost) {
 		t.Error("the error hides that transactions are lost")
 	}
