@@ -86,10 +86,11 @@ func TestModulesOfAStreamUser(t *testing.T) {
 // examples and bench aside.
 var heavy = map[string][]string{
 	"github.com/twmb/franz-go":            {"connector/kafka"},
-	"github.com/twmb/avro":                {"codec"},
+	"github.com/twmb/avro":                {"codec", "connector/file/avro"},
 	"github.com/goccy/go-yaml":            {"internal/config"},
 	"github.com/zeebo/xxh3":               {"internal/keygroup", "agg"},
-	"github.com/klauspost/compress":       {"internal/snapshot"},
+	"github.com/klauspost/compress":       {"internal/snapshot", "connector/file"},
+	"github.com/parquet-go/parquet-go":    {"connector/file/parquet"},
 	"github.com/prometheus/client_golang": {"runner", "runner/embedded", "internal/checkpoint"},
 	"golang.org/x/term":                   {"runner"},
 }
