@@ -153,11 +153,11 @@ type origin struct {
 	explicit bool
 }
 
-func (s *start) run(ctx context.Context) (*Attempt, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
+func (s *start) run(ctx context.Context) (a *Attempt, err error) {
+	if err = s.begin(ctx); err == nil {
+		a, err = s.end(ctx)
 	}
-	return s.end(ctx)
+	return a, s.ledger.overtaken(ctx, s.claim.Attempt, err)
 }
 
 // begin claims the job and looks at what there is.

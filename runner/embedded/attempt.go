@@ -104,9 +104,23 @@ func (a *attempt) run(parent, starting context.Context) (err error) {
 	case !stop():
 		return context.Cause(starting)
 	case err != nil:
+		return a.overtaken(err)
+	}
+	return a.overtaken(a.work())
+}
+
+// overtakenTimeout bounds the look into the ledger after an error.
+const overtakenTimeout = 10 * time.Second
+
+// overtaken finds out whether an error came only because another start has
+// taken the job over.
+func (a *attempt) overtaken(err error) error {
+	if err == nil || a.start == nil || a.parent.Err() != nil {
 		return err
 	}
-	return a.work()
+	ctx, cancel := context.WithTimeout(a.parent, overtakenTimeout)
+	defer cancel()
+	return a.start.Overtaken(ctx, err)
 }
 
 // claim starts in the ledger's order: claim, list, choose, load, record.
