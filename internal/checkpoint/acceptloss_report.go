@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // lossReport says what a start has lost, and what can be done.
@@ -20,8 +19,8 @@ type lossReport struct {
 	// used; exact tells that going back there repeats nothing.
 	before *Ref
 	exact  bool
-	// path is before as -s takes it.
-	path string
+	// flags make a start begin from before.
+	flags string
 	// input is what was read between before and the snapshot.
 	input []string
 	// asked is the snapshot of --accept-loss, 0 for none.
@@ -52,10 +51,7 @@ func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
 	}
 	r.before = &before.ref
 	r.exact = !unknown && a.begun.view.undone(a.from.found, before.ref, lost)
-	r.path = a.begun.userPath(before.ref)
-	if a.ledger.history().usedUp(RestoreRequest{Path: r.path, Rewind: true}) {
-		r.path = path.Join(r.path, snapshot.MetadataName) // asks for the same place anew
-	}
+	r.flags = a.begun.restoreFlags(a.ledger.history(), before.ref, true)
 	r.input = inputBetween(a.begun.Describer, before.meta, a.Restored)
 	return r
 }
@@ -148,10 +144,10 @@ func (r lossReport) goingBack() string {
 	case r.before == nil:
 		return "no earlier snapshot is left from which this one stems; another directory begins from nothing and writes all output again"
 	case r.exact:
-		return fmt.Sprintf("the same command with -s %s --rewind: exact. Everything written since that snapshot is lost, so nothing is published twice; "+
-			"the warning about repeated output does not apply", r.path)
+		return fmt.Sprintf("the same command with %s: exact. Everything written since that snapshot is lost, so nothing is published twice; "+
+			"the warning about repeated output does not apply", r.flags)
 	}
-	return fmt.Sprintf("the same command with -s %s --rewind: nothing is missing then, but what was committed since that snapshot is published twice", r.path)
+	return fmt.Sprintf("the same command with %s: nothing is missing then, but what was committed since that snapshot is published twice", r.flags)
 }
 
 func (r lossReport) inputText() string {

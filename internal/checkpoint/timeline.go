@@ -1,0 +1,244 @@
+package checkpoint
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+)
+
+// LookOptions say which job to look at.
+type LookOptions struct {
+	Job   string
+	Blobs storage.Blobs
+	// OpenPath opens snapshots elsewhere that the ledger names. Nil leaves
+	// them out.
+	OpenPath func(path string) (blobs storage.Blobs, dir string, err error)
+	// Verify reads all data files and compares their checksums. Without it
+	// their sizes are compared.
+	Verify bool
+}
+
+// Timeline is all that a job's directory says: who started the job, from what,
+// how that ended, which snapshots there are and what each is good for.
+type Timeline struct {
+	Job       string `json:"job"`
+	Directory string `json:"directory"`
+	// Lineage is the one that the next start carries on.
+	Lineage string `json:"lineage"`
+	// ExactlyOnceSinks are those that have committables in a snapshot. What
+	// is said of restores assumes that the job has no others.
+	ExactlyOnceSinks []string           `json:"exactly_once_sinks"`
+	Attempts         []TimelineAttempt  `json:"attempts"`
+	Snapshots        []TimelineSnapshot `json:"snapshots"`
+	// Unfinished are directories without _metadata: no snapshots, or none yet.
+	Unfinished []UnfinishedSnapshot `json:"unfinished"`
+	Losses     []AcceptedLoss       `json:"accepted_losses"`
+	Next       NextStart            `json:"next_start"`
+}
+
+// TimelineAttempt is a start of the job.
+type TimelineAttempt struct {
+	Attempt int64     `json:"attempt"`
+	Lineage string    `json:"lineage"`
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Claimed time.Time `json:"claimed"`
+	// Asked are the flags that it was started with, "" for none.
+	Asked string `json:"asked"`
+	// Chose tells that it came to choose what to begin from: From, nil for
+	// nothing.
+	Chose bool `json:"chose"`
+	From  *Ref `json:"from"`
+	// End says how it ended, as far as anybody knows.
+	End string `json:"end"`
+	// Ended is when that was recorded, nil if it was not.
+	Ended *time.Time `json:"ended"`
+}
+
+// TimelineSnapshot is a snapshot, and what it is good for.
+type TimelineSnapshot struct {
+	Ref
+	Kind snapshot.Kind `json:"kind"`
+	// Completed is when its _metadata was written.
+	Completed time.Time `json:"completed"`
+	// Bytes of all files.
+	Bytes int64 `json:"bytes"`
+	// Committables that it lists; Open are those not proven to be committed.
+	Committables int               `json:"committables"`
+	Open         []OpenCommittable `json:"open"`
+	// Committed tells of the mark: all committables are committed.
+	Committed bool `json:"committed"`
+	// Alive: a start may go on from it. Else Void says why not.
+	Alive bool   `json:"alive"`
+	Void  string `json:"void,omitempty"`
+	// Damage is why it cannot be read, "" if it can, as far as was looked.
+	Damage string `json:"damage,omitempty"`
+	// Restore are the flags to begin from it; Next tells that none are needed.
+	// Refused is why it cannot be begun from. Cost is what it costs.
+	Restore string `json:"restore,omitempty"`
+	Next    bool   `json:"next"`
+	Refused string `json:"refused,omitempty"`
+	Cost    string `json:"cost,omitempty"`
+	// Deletes are the snapshots that its completion deletes.
+	Deletes []string `json:"deletes,omitempty"`
+}
+
+// OpenCommittable is a committable that is not proven to be committed.
+type OpenCommittable struct {
+	Operator   string        `json:"operator"`
+	Format     *codec.Format `json:"-"`
+	Checkpoint int64         `json:"checkpoint"`
+	Subtask    int           `json:"subtask"`
+	Data       []byte        `json:"-"`
+}
+
+// UnfinishedSnapshot is a directory without _metadata.
+type UnfinishedSnapshot struct {
+	Path  string `json:"path"`
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"`
+}
+
+// AcceptedLoss is what an operator has given up.
+type AcceptedLoss struct {
+	Attempt  int64     `json:"attempt"`
+	Time     time.Time `json:"time"`
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Snapshot Ref       `json:"snapshot"`
+	Losses   []Loss    `json:"losses"`
+	Note     string    `json:"note"`
+}
+
+// NextStart is what the same command would do.
+type NextStart struct {
+	// Does is one of the constants below.
+	Does NextStep `json:"does"`
+	// From is what it goes on from.
+	From *Ref `json:"from"`
+	// Why is the reason of a refusal, or that nothing is left to do.
+	Why string `json:"why,omitempty"`
+}
+
+// NextStep is what a start without flags would do.
+type NextStep string
+
+// The steps.
+const (
+	GoesOn            NextStep = "goes on"
+	BeginsFromNothing NextStep = "begins from nothing"
+	HasFinished       NextStep = "has finished"
+	IsRefused         NextStep = "is refused"
+)
+
+// Jobs lists the jobs that have a directory in a storage.
+func Jobs(ctx context.Context, blobs storage.Blobs) ([]string, error) {
+	seen := map[string]bool{}
+	err := blobs.List(ctx, "", func(name string, _ int64) error {
+		if parts := strings.Split(name, "/"); len(parts) == 3 && (parts[1] == "ledger" || strings.HasPrefix(parts[1], "chk-")) {
+			seen[parts[0]] = true
+		}
+		return nil
+	})
+	return sortedKeys(seen), err
+}
+
+// Look reads a job's directory, by the eyes of a start, and writes nothing. A
+// damaged ledger is part of the picture; an error is one of the storage.
+func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
+	so := StartOptions{Job: o.Job, Blobs: o.Blobs, OpenPath: o.OpenPath}
+	so.ensureDefaults()
+	s := &start{StartOptions: so, ledger: newLedger(o.Blobs, o.Job), sizesOnly: !o.Verify}
+	broken := s.ledger.load(ctx)
+	if broken != nil && !Fatal(broken) {
+		return nil, broken
+	}
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	dirs, err := directories(ctx, o.Blobs, o.Job)
+	if err != nil {
+		return nil, err
+	}
+	t := &Timeline{Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage()}
+	t.ExactlyOnceSinks = s.view.sinks()
+	s.ExactlyOnceSinks, s.view.exactlyOnce = len(t.ExactlyOnceSinks) > 0, len(t.ExactlyOnceSinks) > 0
+	t.Attempts = s.view.timeline()
+	t.Losses = s.ledger.acceptedLosses()
+	if t.Next, err = s.next(ctx, broken); err != nil {
+		return nil, err
+	}
+	t.Snapshots, err = s.snapshots(ctx, dirs, t.Next.From)
+	for _, id := range sortedKeys(dirs) {
+		if files := dirs[id]; !has(files, snapshot.MetadataName) {
+			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(o.Job, id), len(files), sum(files)})
+		}
+	}
+	return t, err
+}
+
+func has(files map[string]int64, name string) bool {
+	_, ok := files[name]
+	return ok
+}
+
+func sum(files map[string]int64) (n int64) {
+	for _, size := range files {
+		n += size
+	}
+	return n
+}
+
+// sinks are those with committables in a snapshot.
+func (v *view) sinks() []string {
+	seen := map[string]bool{}
+	for _, f := range v.found {
+		if f.meta == nil {
+			continue
+		}
+		for _, op := range f.meta.Operators {
+			if op.CommittableFormat != nil || len(op.Committables) > 0 {
+				seen[op.ID] = true
+			}
+		}
+	}
+	return sortedKeys(seen)
+}
+
+func (l *ledger) acceptedLosses() []AcceptedLoss {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []AcceptedLoss
+	for _, r := range l.records {
+		if r.Kind == AcceptedLossRecord {
+			out = append(out, AcceptedLoss{r.Attempt, timeOf(r.Time), r.Host, r.PID, *r.Snapshot, r.Losses, r.Note})
+		}
+	}
+	return out
+}
+
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// timeline lists the attempts, oldest first.
+func (h *history) timeline() []TimelineAttempt {
+	var out []TimelineAttempt
+	for _, n := range sortedKeys(h.claims) {
+		c := h.claims[n]
+		a := TimelineAttempt{Attempt: n, Lineage: c.Lineage, Host: c.Host, PID: c.PID, Claimed: timeOf(c.Time)}
+		if c.Request != nil {
+			a.Asked = strings.TrimSpace(c.Request.String())
+		}
+		var r Record
+		if r, a.Chose = h.restored[n]; a.Chose {
+			a.From = r.Snapshot
+		}
+		a.End, a.Ended = h.end(n)
+		out = append(out, a)
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// end says how an attempt ended.
+func (h *history) end(n int64) (text string, at *time.Time) {
+	if r, ok := h.final[n]; ok {
+		t := timeOf(r.Time)
+		switch {
+		case r.Kind == StoppingRecord:
+			return fmt.Sprintf("was ending: its final snapshot %s stands, not all of its commits are known to have returned", r.Snapshot), &t
+		case r.Outcome == Canceled:
+			return "canceled, its checkpoints were deleted", &t
+		}
+		return string(r.Outcome), &t
+	}
+	_, chose := h.restored[n]
+	next := h.after(n)
+	switch {
+	case next == 0 && !chose:
+		return "has chosen nothing yet, was refused, or died before", nil
+	case next == 0:
+		return "runs, or ended without a word", nil
+	case !chose:
+		return fmt.Sprintf("chose nothing, was refused, or died before attempt %d came", next), nil
+	}
+	a, b := h.claims[n], h.claims[next]
+	if a.Host == b.Host && a.PID == b.PID {
+		return fmt.Sprintf("failed, and was restarted in the process as attempt %d", next), nil
+	}
+	return fmt.Sprintf("ended without a word before attempt %d", next), nil
+}
+
+// after is the next attempt that claimed, 0 for none.
+func (h *history) after(n int64) (next int64) {
+	for m := range h.claims {
+		if m > n && (next == 0 || m < next) {
+			next = m
+		}
+	}
+	return next
+}
+
+// whyVoid says why s is not alive.
+func (h *history) whyVoid(s Ref) string {
+	if h.running == 0 {
+		return "no start is on record that can have written it"
+	}
+	if !h.owns(s) {
+		return fmt.Sprintf("it was written by another job or into another directory (lineage %s)", s.Lineage)
+	}
+	if now := h.claims[h.running].Lineage; s.Lineage != now {
+		return fmt.Sprintf("a start with --fresh has begun another lineage (%s) since", now)
+	}
+	for attempt := h.running; attempt != 0; {
+		from := h.restored[attempt].Snapshot
+		switch {
+		case from == nil:
+			return fmt.Sprintf("attempt %d began from nothing", attempt)
+		case from.Attempt < s.Attempt || from.Attempt == s.Attempt && from.ID < s.ID:
+			return fmt.Sprintf("attempt %d began from %s, before it", attempt, from)
+		case !h.owns(*from) || from.Attempt >= attempt:
+			return fmt.Sprintf("attempt %d began from %s, which does not stem from it", attempt, from)
+		}
+		attempt = from.Attempt
+	}
+	return "the newest attempt does not stem from it"
+}
+
+// next is what a start without flags would do.
+func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
+	if broken != nil {
+		return NextStart{Does: IsRefused, Why: broken.Error()}, nil
+	}
+	if err := s.checkLedger(ctx); err != nil {
+		return refusal(err)
+	}
+	from, err := s.goOn(ctx)
+	switch {
+	case err != nil:
+		return refusal(err)
+	case from.found == nil:
+		return NextStart{Does: BeginsFromNothing}, nil
+	}
+	return NextStart{Does: GoesOn, From: &from.ref}, nil
+}
+
+func refusal(err error) (NextStart, error) {
+	switch {
+	case errors.Is(err, ErrFinished):
+		return NextStart{Does: HasFinished, Why: err.Error()}, nil
+	case errors.Is(err, ErrRefused):
+		return NextStart{Does: IsRefused, Why: err.Error()}, nil
+	}
+	return NextStart{}, err
+}
+
+// snapshots lists the snapshots in the job's directory, and those elsewhere
+// that the ledger names, by id.
+func (s *start) snapshots(ctx context.Context, dirs map[int64]map[string]int64, next *Ref) ([]TimelineSnapshot, error) {
+	var out []TimelineSnapshot
+	for i := range s.view.found {
+		f := &s.view.found[i]
+		t := s.verdict(f, next)
+		t.Bytes = sum(dirs[f.ref.ID])
+		if f.meta != nil {
+			if err := s.inspect(ctx, origin{found: f, blobs: s.Blobs, dir: f.ref.Path}, &t); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, t)
+	}
+	for _, ref := range s.view.external() {
+		from, err := s.loadExternal(ctx, ref.Path)
+		if err == nil && !from.ref.same(ref) {
+			err = fmt.Errorf("there is another snapshot now: %s", from.ref)
+		}
+		if err != nil {
+			out = append(out, TimelineSnapshot{Ref: ref, Alive: s.view.alive(ref), Damage: err.Error(), Refused: err.Error()})
+			continue
+		}
+		t := s.verdict(from.found, next)
+		for _, f := range from.meta.Files {
+			t.Bytes += f.Size
+		}
+		if err := s.inspect(ctx, from, &t); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	slices.SortStableFunc(out, func(a, b TimelineSnapshot) int { return int(a.ID - b.ID) })
+	return out, nil
+}
+
+// external are the snapshots elsewhere that records name.
+func (v *view) external() []Ref {
+	var out []Ref
+	add := func(r *Ref) {
+		if r != nil && r.External && !slices.ContainsFunc(out, r.same) && !slices.ContainsFunc(v.found, func(f found) bool { return f.ref.same(*r) }) {
+			out = append(out, *r)
+		}
+	}
+	for _, n := range sortedKeys(v.claims) {
+		add(v.restored[n].Snapshot)
+		add(v.final[n].Snapshot)
+	}
+	return out
+}
+
+// inspect looks at the data files.
+func (s *start) inspect(ctx context.Context, from origin, t *TimelineSnapshot) error {
+	err := complete(ctx, from.blobs, from.dir, from.meta)
+	if err == nil && !s.sizesOnly {
+		err = from.verify(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if !corrupt(err) {
+		return err
+	}
+	t.Damage, t.Refused = err.Error(), "it is damaged"
+	t.Restore, t.Cost, t.Next = "", "", false
+	return nil
+}
+
+// verdict says what a snapshot is good for, as far as its _metadata tells.
+func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
+	t := TimelineSnapshot{Ref: f.ref, Committed: f.committed}
+	if f.meta == nil {
+		t.Damage, t.Refused = f.err.Error(), "it cannot be read"
+		return t
+	}
+	m := f.meta
+	t.Kind, t.Completed, t.Deletes = m.Kind, timeOf(m.Completed), m.Deletes
+	open := s.view.unproven(f)
+	for _, op := range m.Operators {
+		t.Committables += len(op.Committables)
+		for _, c := range open[op.ID] {
+			t.Open = append(t.Open, OpenCommittable{op.ID, op.CommittableFormat, c.Checkpoint, c.Subtask, c.Data})
+		}
+	}
+	if t.Alive = s.view.alive(f.ref); !t.Alive {
+		t.Void = s.view.whyVoid(f.ref)
+	}
+	if t.Next = next != nil && next.same(f.ref); t.Next {
+		return t
+	}
+	rewind := false
+	_, err := s.view.explicit(f, rewind)
+	if err != nil {
+		rewind = true
+		t.Cost, err = s.view.explicit(f, rewind)
+	}
+	if err != nil {
+		t.Refused = err.Error()
+		return t
+	}
+	t.Restore = s.restoreFlags(s.view.history, f.ref, rewind)
+	return t
+}
+
+// restoreFlags are the flags that make a start begin from a snapshot, even if
+// the same were used up before.
+func (o *StartOptions) restoreFlags(h *history, r Ref, rewind bool) string {
+	req := RestoreRequest{Path: o.userPath(r), Rewind: rewind}
+	if h.usedUp(req) {
+		req.Path = path.Join(req.Path, snapshot.MetadataName) // asks for the same place anew
+	}
+	return req.String()
+}
