@@ -15,6 +15,8 @@ type history struct {
 	accepted map[lossKey]bool
 	// newest claim and newest attempt with a restored record, 0 for none.
 	claimed, running int64
+
+	without rules
 }
 
 func newHistory(records []Record) *history {
@@ -80,6 +82,9 @@ func (h *history) descends(attempt, id int64, s Ref) bool {
 // the newest attempt that began, or is an ancestor of what that began from.
 // All else is void.
 func (h *history) alive(s Ref) bool {
+	if h.without.off(voidByAttempt) {
+		return h.owns(s)
+	}
 	return h.running != 0 && h.descends(h.running, math.MaxInt64, s)
 }
 

@@ -94,8 +94,8 @@ func (v *view) continuation() []candidate {
 			all = append(all, candidate{ref: f.ref, found: f})
 		}
 	}
-	name := func(ref *Ref) {
-		if ref == nil {
+	name := func(ref *Ref, rule rules) {
+		if ref == nil || v.without.off(rule) {
 			return
 		}
 		for i := range all {
@@ -106,8 +106,8 @@ func (v *view) continuation() []candidate {
 		}
 		all = append(all, candidate{ref: *ref, named: true})
 	}
-	name(v.final[v.running].Snapshot)
-	name(v.restored[v.running].Snapshot)
+	name(v.final[v.running].Snapshot, followFinal)
+	name(v.restored[v.running].Snapshot, followRestored)
 	// Ids grow over all attempts, also past that of a snapshot from elsewhere.
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.ref.ID, a.ref.ID) })
 	return all
@@ -140,17 +140,17 @@ func (v *view) live() []Ref {
 // The warning says what going back costs.
 func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	for _, f := range v.found {
-		if f.meta != nil && v.owns(f.ref) && slices.Contains(f.meta.Deletes, s.ref.Path) {
+		if f.meta != nil && v.owns(f.ref) && slices.Contains(f.meta.Deletes, s.ref.Path) && !v.without.off(refuseDeleted) {
 			return "", refuse("%s is being deleted by the completion of %s; choose a newer snapshot", s.ref, f.ref)
 		}
 	}
 	open := v.unproven(s)
 	switch {
-	case !v.owns(s.ref) && len(open) > 0:
+	case !v.owns(s.ref) && len(open) > 0 && !v.without.off(refuseUnmarked):
 		return "", refuse("%s was written by another job or into another directory, holds %s and has no %s mark: "+
 			"whether they are published is not known here. Take a savepoint that was reported as done, or the final snapshot of a stop",
 			s.ref, describe(open), CommittedName)
-	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0:
+	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0 && !v.without.off(refuseVoid):
 		return "", refuse("%s is void: it was written by an attempt after the job had been started again, and holds %s that may have been aborted. "+
 			"Live snapshots: %s", s.ref, describe(open), list(v.live()))
 	case !v.exactlyOnce:
@@ -159,7 +159,7 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	behind := slices.DeleteFunc(v.live(), func(r Ref) bool {
 		return r.same(s.ref) || v.owns(s.ref) && v.descends(s.ref.Attempt, s.ref.ID, r)
 	})
-	if len(behind) == 0 {
+	if len(behind) == 0 || v.without.off(askBeforeRewind) {
 		return "", nil
 	}
 	cost := fmt.Sprintf("%s lies behind %s: what was committed since is written again, and exactly-once sinks publish it twice", s.ref, list(behind))
@@ -190,8 +190,12 @@ func (v *view) unproven(s *found) map[string][]snapshot.Committable {
 
 // dropped reports whether a descendant of s no longer lists the committable.
 func (v *view) dropped(s Ref, op string, c snapshot.Committable) bool {
+	if v.without.off(proveByLedger) {
+		return false
+	}
 	return slices.ContainsFunc(v.found, func(f found) bool {
-		return f.meta != nil && v.owns(f.ref) && v.descends(f.ref.Attempt, f.ref.ID, s) && !lists(f.meta, op, c)
+		later := v.descends(f.ref.Attempt, f.ref.ID, s) || v.without.off(proveByDescent) && f.ref.ID > s.ID
+		return f.meta != nil && v.owns(f.ref) && later && !lists(f.meta, op, c)
 	})
 }
 

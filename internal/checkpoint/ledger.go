@@ -24,8 +24,9 @@ const recordDigits = 10
 // ledger is one attempt's view of the log of records. Its methods may be
 // called from any goroutine.
 type ledger struct {
-	blobs storage.Blobs
-	dir   string
+	blobs   storage.Blobs
+	dir     string
+	without rules
 
 	mu      sync.Mutex
 	records []Record // all that was read, gapless from number 1
@@ -143,7 +144,7 @@ func (l *ledger) append(ctx context.Context, r Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if err := l.stillNewestLocked(ctx, r.Attempt); err != nil {
+		if err := l.stillNewestLocked(ctx, r.Attempt); err != nil && !(fenced(err) && l.without.off(fenceRecords)) {
 			return err
 		}
 		if taken, err := l.putLocked(ctx, r); err != nil || !taken {
@@ -226,5 +227,7 @@ func fencedBy(c Record, attempt int64) error {
 func (l *ledger) history() *history {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return newHistory(l.records)
+	h := newHistory(l.records)
+	h.without = l.without
+	return h
 }

@@ -54,6 +54,8 @@ type StartOptions struct {
 	NewLineage func() string
 	// Logger defaults to none.
 	Logger *slog.Logger
+
+	without rules // for tests
 }
 
 func (o *StartOptions) ensureDefaults() {
@@ -130,7 +132,9 @@ func newStart(o StartOptions) (*start, error) {
 		return nil, refuse("--fresh begins from nothing and -s from a snapshot: leave one out")
 	}
 	o.ensureDefaults()
-	return &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}, nil
+	s := &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}
+	s.ledger.without = o.without
+	return s, nil
 }
 
 // start is a start under way.
@@ -140,8 +144,6 @@ type start struct {
 	ledger *ledger
 	claim  Record
 	view   *view
-	// sizesOnly leaves the checksums of data files alone: for a look.
-	sizesOnly bool
 	// largest is the largest snapshot id seen in the directory.
 	largest int64
 }
