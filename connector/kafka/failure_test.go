@@ -291,3 +291,34 @@ func TestFailure47IDForgotten(t *testing.T) {
 	j.start(1, s) // it was not, after all
 	j.wantExact([]int{1})
 }
+
+// Failure 30: the commit uses up the last epoch of a producer, which then has
+// another id, and its answer is lost.
+func TestFailure30EpochsUsedUp(t *testing.T) {
+	run := func(t *testing.T, c *cluster, opts ...SinkOption) {
+		j := newJob(c, opts...)
+		j.start(1, nil)
+		for j.initialise(transactionalID("weir.test", twophaseName(j, 0))) < 32765 {
+		}
+		j.write(2)
+		s := j.checkpoint()
+		if e := j.pending[0].Txn.Epoch; e != 32766 {
+			t.Fatalf("epoch %d, want the last one", e)
+		}
+		j.complete(s)
+		j.commit(s.id)
+		j.settle()
+		for range 2 {
+			j.crash()
+			j.start(1, s)
+		}
+		for range 4 { // the id is used again
+			j.write(1)
+			j.full()
+		}
+		j.wantExact([]int{6})
+	}
+	// kfake forgets the producer, but not the witness.
+	t.Run("V2", func(t *testing.T) { run(t, newCluster(t), Witness()) })
+	t.Run("real", func(t *testing.T) { run(t, realCluster(t)) })
+}

@@ -16,8 +16,8 @@ import (
 )
 
 // initialise takes a transactional id as another client does, and thereby
-// aborts what is open on it.
-func (j *job) initialise(id string) {
+// aborts what is open on it. It returns the new epoch.
+func (j *job) initialise(id string) int16 {
 	j.Helper()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = &id, 60000, -1, -1
@@ -27,7 +27,7 @@ func (j *job) initialise(id string) {
 			j.Fatal(err)
 		}
 		if err := kerr.ErrorForCode(resp.ErrorCode); err == nil {
-			return
+			return resp.ProducerEpoch
 		} else if !errors.Is(err, kerr.ConcurrentTransactions) {
 			j.Fatal(err)
 		}
