@@ -144,6 +144,8 @@ type start struct {
 	ledger *ledger
 	claim  Record
 	view   *view
+	// sizesOnly leaves the checksums of data files alone: for a look.
+	sizesOnly bool
 	// largest is the largest snapshot id seen in the directory.
 	largest int64
 }
