@@ -30,7 +30,7 @@ type plain struct {
 	Left  string  `json:"-"`
 	Other string  `json:"other_1,omitempty"`
 	Inner nested  `json:"inner"`
-	last  string
+	_     string
 }
 
 type nested struct {

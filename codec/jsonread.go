@@ -235,8 +235,8 @@ func oddBytes(w uint64) uint64 {
 	return (zeros(w^'"'*everyByte) | zeros(w^'\\'*everyByte) | (w - ' '*everyByte) | w) & highBits
 }
 
-// zeros has the high bit set in the first zero byte of w, and perhaps in
-// bytes above it and in those above 0x80.
+// zeros has the high bit set in the first zero byte of w; also in bytes above
+// 0x80, and perhaps in those behind the first.
 func zeros(w uint64) uint64 { return w - everyByte }
 
 // scanText returns the position of the quote that ends the string whose characters
