@@ -15,11 +15,11 @@ import (
 	"github.com/weirstream/weir/connector/connectortest"
 )
 
-// raw is a codec of bytes that copies nothing.
+// raw is a codec of bytes.
 type raw struct{}
 
 func (raw) Append(dst []byte, v []byte) ([]byte, error) { return append(dst, v...), nil }
-func (raw) Decode(src []byte) ([]byte, error)           { return src, nil }
+func (raw) Decode(src []byte) ([]byte, error)           { return bytes.Clone(src), nil }
 func (raw) Format() codec.Format                        { return codec.Format{ID: "bytes", Version: 1} }
 
 // BenchmarkWriteAndRead moves records of 85 bytes through a broker: with

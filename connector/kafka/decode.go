@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/weirstream/weir/codec"
@@ -73,9 +75,23 @@ var errTombstone = errors.New("the value is nil (a tombstone); kafka.SkipTombsto
 // behind the record.
 type decode[T any] func(r *kgo.Record, into *splitreader.Batch[T], end int64) error
 
+// decoding is how a source decodes.
+type decoding[T any] struct {
+	one decode[T]
+	// many decodes the values of records together, nil if that is not possible;
+	// nil values go to one unless tombstones are values, too.
+	many       codec.BatchDecoder[T]
+	tombstones bool
+	// copies says that elements do not alias records, whose memory may be used
+	// again.
+	copies bool
+}
+
 // decodeValues decodes by a codec for values.
-func decodeValues[T any](values codec.Codec[T], tombstones tombstonePolicy, count func(string, int64)) decode[T] {
-	return func(r *kgo.Record, into *splitreader.Batch[T], end int64) error {
+func decodeValues[T any](values codec.Codec[T], tombstones tombstonePolicy, count func(string, int64)) decoding[T] {
+	d := decoding[T]{tombstones: tombstones == decodeTombstones, copies: true}
+	d.many, _ = values.(codec.BatchDecoder[T])
+	d.one = func(r *kgo.Record, into *splitreader.Batch[T], end int64) error {
 		if r.Value == nil && tombstones != decodeTombstones {
 			if tombstones == skipTombstones {
 				count("tombstonesSkipped", 1)
@@ -90,21 +106,22 @@ func decodeValues[T any](values codec.Codec[T], tombstones tombstonePolicy, coun
 		into.Append(v, millis(r), end)
 		return nil
 	}
+	return d
 }
 
 // decodeRecords decodes by a function of the user.
-func decodeRecords[T any](fn Decoder[T]) decode[T] {
+func decodeRecords[T any](fn Decoder[T]) decoding[T] {
 	var (
 		record Record
 		batch  *splitreader.Batch[T]
 		behind int64
 	)
 	emit := func(v T, millis int64) { batch.Append(v, millis, behind) }
-	return func(r *kgo.Record, into *splitreader.Batch[T], end int64) error {
+	return decoding[T]{one: func(r *kgo.Record, into *splitreader.Batch[T], end int64) error {
 		batch, behind = into, end
 		record.fill(r)
 		return fn(&record, emit)
-	}
+	}}
 }
 
 func (r *Record) fill(k *kgo.Record) {
@@ -117,6 +134,14 @@ func (r *Record) fill(k *kgo.Record) {
 	}
 	for _, h := range k.Headers {
 		r.Headers = append(r.Headers, Header{h.Key, h.Value})
+	}
+}
+
+// detach copies what lies in memory that is used again.
+func (r *Record) detach() {
+	r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	for i, h := range r.Headers {
+		r.Headers[i] = Header{strings.Clone(h.Key), bytes.Clone(h.Value)}
 	}
 }
 

@@ -22,7 +22,9 @@ const batchRecords = 1024
 type fetcher[T any] struct {
 	config *sourceConfig
 	client *kgo.Client
-	decode decode[T]
+	decode decoding[T]
+	values [][]byte // of records that are decoded together
+	single int      // how many of the next records are decoded one by one
 	count  func(string, int64)
 	admit  admission
 
@@ -48,7 +50,7 @@ type fetched struct {
 	records []*kgo.Record
 }
 
-func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decode[T], count func(string, int64)) *fetcher[T] {
+func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], count func(string, int64)) *fetcher[T] {
 	return &fetcher[T]{
 		config: c, client: cl, decode: d, count: count,
 		admit:   admission{c, kadm.NewClient(cl), count},
@@ -277,6 +279,10 @@ func (f *fetcher[T]) decodeRecords(r *reading, records []*kgo.Record, into *spli
 		}
 	}()
 	for taken < len(records) && len(into.Vals) < batchRecords {
+		if n := f.decodeTogether(r, records[taken:], taken == 0, into); n > 0 {
+			taken += n
+			continue
+		}
 		rec := records[taken]
 		switch {
 		case r.ended() || r.Stop != NoStop && rec.Offset >= r.Stop:
@@ -293,16 +299,71 @@ func (f *fetcher[T]) decodeRecords(r *reading, records []*kgo.Record, into *spli
 				return taken, err
 			}
 		}
+		f.single = max(0, f.single-1)
 		r.Next, r.LeaderEpoch = rec.Offset+1, rec.LeaderEpoch
+		rec.Recycle()
 		taken++
 	}
 	return taken, nil
 }
 
+// decodeTogether decodes the run of records at the beginning that have nothing
+// peculiar about them, and returns how many those were. If one of them cannot
+// be decoded, it decodes none and leaves all of them to be decoded one by one.
+func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first bool, into *splitreader.Batch[T]) int {
+	if f.decode.many == nil || f.single > 0 {
+		return 0
+	}
+	epoch, next := r.LeaderEpoch, r.Next
+	if first {
+		epoch = records[0].LeaderEpoch
+	}
+	f.values = f.values[:0]
+	for _, rec := range records[:min(len(records), batchRecords-len(into.Vals))] {
+		if rec.Offset < next || r.Stop != NoStop && rec.Offset >= r.Stop || rec.LeaderEpoch != epoch ||
+			rec.Attrs.IsControl() || rec.Value == nil && !f.decode.tombstones {
+			break
+		}
+		next = rec.Offset + 1
+		f.values = append(f.values, rec.Value)
+	}
+	n := len(f.values)
+	if n == 0 {
+		return 0
+	}
+	if !f.decodeValues(into) {
+		f.single = n
+		return 0
+	}
+	for _, rec := range records[:n] {
+		into.Times = append(into.Times, millis(rec))
+		into.Ends = append(into.Ends, rec.Offset+1)
+		rec.Recycle()
+	}
+	r.Next, r.LeaderEpoch = next, epoch
+	return n
+}
+
+// decodeValues decodes f.values and says whether that was possible. Whether it
+// fails or panics, decoding one by one finds the record at fault.
+func (f *fetcher[T]) decodeValues(into *splitreader.Batch[T]) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+		}
+	}()
+	vals, err := f.decode.many.DecodeBatch(into.Vals, f.values)
+	if err != nil {
+		return false
+	}
+	into.Vals = vals
+	return true
+}
+
 // decodeRecord decodes a record, or deals with it if it cannot be decoded.
 func (f *fetcher[T]) decodeRecord(rec *kgo.Record, into *splitreader.Batch[T]) error {
 	before := len(into.Vals)
-	err := f.decode(rec, into, rec.Offset+1)
+	err := f.decode.one(rec, into, rec.Offset+1)
 	if err == nil {
 		return nil
 	}
@@ -311,6 +372,9 @@ func (f *fetcher[T]) decodeRecord(rec *kgo.Record, into *splitreader.Batch[T]) e
 	case f.config.undecodable != nil:
 		var r Record
 		r.fill(rec)
+		if f.decode.copies {
+			r.detach()
+		}
 		if err := f.config.undecodable(r, err); err != nil {
 			return fmt.Errorf("kafka source: handler of undecodable records, at %s[%d] offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 		}

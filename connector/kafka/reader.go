@@ -25,7 +25,7 @@ type reader[T any] struct {
 
 // newReader makes a reader over cl; committer, nil without a group, is the
 // client that commits: the other one ends with the fetcher.
-func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl, committer *kgo.Client, d decode[T]) *reader[T] {
+func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl, committer *kgo.Client, d decoding[T]) *reader[T] {
 	r := &reader[T]{
 		Reader:  splitreader.New(ctx, newFetcher(c, cl, d, ctx.Count)),
 		ctx:     ctx,

@@ -14,7 +14,7 @@ import (
 // TopicSource reads topics. It implements connector.Source.
 type TopicSource[T any] struct {
 	config sourceConfig
-	decode func(count func(string, int64)) decode[T]
+	decode func(count func(string, int64)) decoding[T]
 }
 
 // SourceOption is an option of Source and SourceFunc. ClientOptions are
@@ -54,7 +54,7 @@ const (
 // from the earliest record, without end, committed records only.
 func Source[T any](topic string, values codec.Codec[T], opts ...SourceOption) *TopicSource[T] {
 	s := &TopicSource[T]{config: newSourceConfig(topic, opts)}
-	s.decode = func(count func(string, int64)) decode[T] {
+	s.decode = func(count func(string, int64)) decoding[T] {
 		return decodeValues(values, s.config.tombstones, count)
 	}
 	if values == nil {
@@ -67,7 +67,7 @@ func Source[T any](topic string, values codec.Codec[T], opts ...SourceOption) *T
 // any number of elements of each.
 func SourceFunc[T any](topic string, fn Decoder[T], opts ...SourceOption) *TopicSource[T] {
 	s := &TopicSource[T]{config: newSourceConfig(topic, opts)}
-	s.decode = func(func(string, int64)) decode[T] { return decodeRecords(fn) }
+	s.decode = func(func(string, int64)) decoding[T] { return decodeRecords(fn) }
 	if fn == nil {
 		s.config.err = invalid("kafka source: a decoder is needed")
 	}
@@ -212,7 +212,8 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 	if s.config.err != nil {
 		return nil, s.config.err
 	}
-	cl, err := s.config.client.openWith(consumerDefaults(), s.config.consumerOptions())
+	d := s.decode(ctx.Count)
+	cl, err := s.config.client.openWith(consumerDefaults(), append(s.config.consumerOptions(), pools(d.copies)))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 			return nil, err
 		}
 	}
-	return newReader(ctx, &s.config, cl, committer, s.decode(ctx.Count)), nil
+	return newReader(ctx, &s.config, cl, committer, d), nil
 }
 
 // reads says whether a topic belongs to the source as it is configured.

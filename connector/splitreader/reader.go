@@ -142,7 +142,13 @@ func (r *Reader[T, S]) emit(b *Batch[T], out *connector.Output[T]) (emitted bool
 		return false, fmt.Errorf("records of split %q, which this reader does not have", b.Split)
 	}
 	from, to := b.emitted, b.cut(out.Room())
-	if to > from {
+	switch {
+	case to == from:
+	case to-from == len(b.Vals) && len(out.Vals) == 0: // all of it: no need to copy
+		out.SetSplit(b.Split)
+		b.Vals, out.Vals = out.Vals, b.Vals
+		b.Times, out.Times = out.Times, b.Times
+	default:
 		out.SetSplit(b.Split)
 		out.Vals = append(out.Vals, b.Vals[from:to]...)
 		out.Times = append(out.Times, b.Times[from:to]...)

@@ -74,7 +74,7 @@ func (b *Batch[T]) Append(v T, millis, end int64) {
 
 // reset empties the batch and lets go of its values.
 func (b *Batch[T]) reset() {
-	clear(b.Vals)
+	clear(b.Vals[:cap(b.Vals)]) // it may have been exchanged for an emptied one
 	*b = Batch[T]{Vals: b.Vals[:0], Times: b.Times[:0], Ends: b.Ends[:0]}
 }
 
