@@ -2,10 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,31 +11,17 @@ import (
 	"github.com/weirstream/weir/internal/stage"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the core does into testdata instead of comparing")
-
 // TestTraces feeds the core the events of each script in testdata/core. What
-// it does stands below each event, indented; -rewrite renews it.
+// it does stands below each event.
 func TestTraces(t *testing.T) {
-	scripts, err := filepath.Glob("testdata/core/*.txt")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, script := range scripts {
-		t.Run(strings.TrimSuffix(filepath.Base(script), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
+	runScripts(t, "core", func(t *testing.T, say say) func([]string) {
+		tr := &trace{t: t}
+		return func(words []string) {
+			for _, a := range tr.run(words) {
+				say("%v", a)
 			}
-			got := runTrace(t, string(want))
-			if *rewrite {
-				if err := os.WriteFile(script, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(want) {
-				t.Errorf("%s differs, got:\n%s", script, got)
-			}
-		})
-	}
+		}
+	})
 }
 
 // trace runs one script.
@@ -47,24 +29,6 @@ type trace struct {
 	t    *testing.T
 	core *Core
 	now  int64
-}
-
-func runTrace(t *testing.T, script string) string {
-	tr := &trace{t: t}
-	var out strings.Builder
-	for _, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
-		if strings.HasPrefix(line, " ") {
-			continue // what was done last time
-		}
-		fmt.Fprintln(&out, line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		for _, a := range tr.run(strings.Fields(line)) {
-			fmt.Fprintf(&out, "  %v\n", a)
-		}
-	}
-	return out.String()
 }
 
 func (tr *trace) run(words []string) (actions []Action) {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,29 +18,13 @@ import (
 )
 
 // TestLedgerTraces runs the scripts in testdata/ledger: starts of a job that
-// overtake, outlive and copy each other. What comes of each line stands below
-// it, indented; -rewrite renews it.
+// overtake, outlive and copy each other.
 func TestLedgerTraces(t *testing.T) {
-	scripts, err := filepath.Glob("testdata/ledger/*.txt")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, script := range scripts {
-		t.Run(strings.TrimSuffix(filepath.Base(script), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runLedgerTrace(t, string(want))
-			if *rewrite {
-				if err := os.WriteFile(script, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(want) {
-				t.Errorf("%s differs, got:\n%s", script, got)
-			}
-		})
-	}
+	runScripts(t, "ledger", func(t *testing.T, say say) func([]string) {
+		w := &world{t: t, ctx: t.Context(), say: say}
+		w.reset()
+		return w.run
+	})
 }
 
 // world is a job's storage, another directory's, and what runs.
@@ -53,30 +35,13 @@ type world struct {
 	starts   map[string]*start
 	attempts map[string]*Attempt
 	lineages int
-	out      *strings.Builder
-}
-
-func runLedgerTrace(t *testing.T, script string) string {
-	w := &world{t: t, ctx: t.Context(), out: &strings.Builder{}}
-	w.reset()
-	for _, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
-		if strings.HasPrefix(line, " ") {
-			continue
-		}
-		fmt.Fprintln(w.out, line)
-		if line != "" && !strings.HasPrefix(line, "#") {
-			w.run(strings.Fields(line))
-		}
-	}
-	return w.out.String()
+	say      say
 }
 
 func (w *world) reset() {
 	w.stores = map[string]*mem.Blobs{"/weir": mem.New()}
 	w.starts, w.attempts, w.lineages = map[string]*start{}, map[string]*Attempt{}, 0
 }
-
-func (w *world) say(format string, args ...any) { fmt.Fprintf(w.out, "  "+format+"\n", args...) }
 
 // run carries out a line; who is the directory of a start's job, with its
 // name behind an @ where it is not the job's own.
@@ -156,7 +121,7 @@ func (w *world) begin(name string, flags []string) bool {
 			blobs, dir := w.open(p)
 			return blobs, dir, nil
 		},
-		Logger: slog.New(slog.NewTextHandler(warnings{w.out}, &slog.HandlerOptions{
+		Logger: slog.New(slog.NewTextHandler(warnings{w.say}, &slog.HandlerOptions{
 			Level: slog.LevelWarn,
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey {
@@ -318,10 +283,10 @@ func (c sayingCommitter) Sweep(_ context.Context, stillNewest func() error) erro
 
 func (sayingCommitter) Close() error { return nil }
 
-// warnings indents log lines.
-type warnings struct{ out io.Writer }
+// warnings are log lines.
+type warnings struct{ say say }
 
 func (w warnings) Write(p []byte) (int, error) {
-	_, err := fmt.Fprintf(w.out, "  %s", p)
-	return len(p), err
+	w.say("%s", strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
 }
