@@ -78,8 +78,8 @@ func (h *history) whyVoid(s Ref) string {
 
 // next is what a start without flags would do.
 func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
-	if broken != nil {
-		return NextStart{Does: IsRefused, Why: broken.Error()}, nil
+	if broken != nil { // part of the picture, not a failure to look
+		return NextStart{Does: IsRefused, Why: broken.Error()}, nil //nolint:nilerr // see above
 	}
 	if err := s.checkLedger(ctx); err != nil {
 		return refusal(err)
