@@ -170,7 +170,11 @@ func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
 		o.emit = stage.NewEmitter[T]()
 	}
 	o.emit.CountInto(&c.Metrics.RecordsOut)
-	o.out = connector.NewOutput[T](stage.BatchLimit[T]())
+	limit := stage.BatchLimit[T]()
+	if c.PollLimit > 0 {
+		limit = min(limit, c.PollLimit)
+	}
+	o.out = connector.NewOutput[T](limit)
 	o.splits = watermark.NewSplits(o.body.strategy)
 	o.codec = o.body.src.SplitCodec()
 	r, err := o.body.src.NewReader(readerContext{c})

@@ -142,6 +142,9 @@ type Context struct {
 	// ToEnumerator sends a message to the source's enumerator; callable from
 	// any goroutine. nil for operators that are no source.
 	ToEnumerator func(ReaderMessage)
+	// PollLimit bounds the records of one poll of a source below those of a
+	// batch; 0 does not.
+	PollLimit int
 	// CheckpointInterval and CheckpointTimeout in ms, 0 without checkpoints.
 	CheckpointInterval, CheckpointTimeout int64
 	// Fail reports an error of a goroutine that the operator owns; callable
