@@ -25,9 +25,12 @@ type planField struct {
 	offset    uintptr
 	kind      reflect.Kind
 	omitEmpty bool
+	index     int // in the plan
 	name      string
 	member    string // "name":
 	nested    *plan
+	// word are the first 8 bytes of member, mask those of them there are.
+	word, mask uint64
 }
 
 var jsonHooks = []reflect.Type{
@@ -84,6 +87,11 @@ func planFieldFor(f reflect.StructField, tag string) (planField, bool) {
 }
 
 func (p *plan) add(f planField) {
+	f.index = len(p.fields)
+	for i := range min(8, len(f.member)) {
+		f.word |= uint64(f.member[i]) << (8 * i)
+		f.mask |= 0xFF << (8 * i)
+	}
 	p.fields = append(p.fields, f)
 	p.lengths |= 1 << len(f.name)
 	if f.kind == reflect.String {
@@ -115,18 +123,23 @@ func hasJSONHook(t reflect.Type) bool {
 	return false
 }
 
-// folds says whether an ASCII name that is none of the fields' may be one of
-// them but for its case.
-func (p *plan) folds(name []byte) bool {
+// find returns the field of a name of ASCII characters, nil if there is none.
+// It gives up on a name that may be a field's but for its case.
+func (p *plan) find(name []byte) (f *planField, ok bool) {
 	if len(name) >= 64 || p.lengths&(1<<len(name)) == 0 {
-		return false
+		return nil, true
 	}
+	ok = true
 	for i := range p.fields {
-		if alike(p.fields[i].name, name) {
-			return true
+		if !alike(p.fields[i].name, name) {
+			continue
 		}
+		if string(name) == p.fields[i].name {
+			return &p.fields[i], true
+		}
+		ok = false
 	}
-	return false
+	return nil, ok
 }
 
 // alike compares without regard to the bit that tells case in letters.

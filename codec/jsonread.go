@@ -32,13 +32,18 @@ func (p *plan) object(src []byte, i int, base unsafe.Pointer) int {
 	}
 	expected := 0
 	for {
+		// Members mostly come in the order of the fields.
 		var f *planField
-		if f, i = p.member(src, i, &expected); i == 0 {
+		if expected < len(p.fields) && p.fields[expected].begins(src, i) {
+			f = &p.fields[expected]
+			i += len(f.member)
+		} else if f, i = p.member(src, i); i == 0 {
 			return 0
 		}
-		if f == nil {
+		if i = space(src, i); f == nil {
 			i = skip(src, i, maxNesting)
 		} else {
+			expected = f.index + 1
 			i = f.value(src, i, unsafe.Add(base, f.offset))
 		}
 		if i == 0 {
@@ -57,17 +62,18 @@ func (p *plan) object(src []byte, i int, base unsafe.Pointer) int {
 	}
 }
 
-// member reads a name and its colon and returns the field, nil if there is
-// none, and the position of the value. Members mostly come in the order of the
-// fields.
-func (p *plan) member(src []byte, i int, expected *int) (*planField, int) {
-	if n := *expected; n < len(p.fields) {
-		f := &p.fields[n]
-		if end := i + len(f.member); end <= len(src) && string(src[i:end]) == f.member {
-			*expected = n + 1
-			return f, space(src, end)
-		}
+// begins says whether the field's name and a colon stand at position i.
+func (f *planField) begins(src []byte, i int) bool {
+	n := len(f.member)
+	if n <= 8 && i+8 <= len(src) {
+		return binary.LittleEndian.Uint64(src[i:])&f.mask == f.word
 	}
+	return i+n <= len(src) && string(src[i:i+n]) == f.member
+}
+
+// member reads a name and its colon and returns the field, nil if there is
+// none, and the position behind the colon.
+func (p *plan) member(src []byte, i int) (*planField, int) {
 	if i >= len(src) || src[i] != '"' {
 		return nil, 0
 	}
@@ -75,21 +81,11 @@ func (p *plan) member(src []byte, i int, expected *int) (*planField, int) {
 	if end == 0 || !plain {
 		return nil, 0
 	}
-	name := src[i+1 : end]
-	if i = space(src, end+1); i >= len(src) || src[i] != ':' {
+	f, ok := p.find(src[i+1 : end])
+	if i = space(src, end+1); !ok || i >= len(src) || src[i] != ':' {
 		return nil, 0
 	}
-	i = space(src, i+1)
-	for n := range p.fields {
-		if string(name) == p.fields[n].name {
-			*expected = n + 1
-			return &p.fields[n], i
-		}
-	}
-	if p.folds(name) {
-		return nil, 0
-	}
-	return nil, i
+	return f, i + 1
 }
 
 // value reads the value of a field.
@@ -97,12 +93,11 @@ func (f *planField) value(src []byte, i int, at unsafe.Pointer) int {
 	if i >= len(src) {
 		return 0
 	}
-	if src[i] == 'n' {
+	switch c := src[i]; {
+	case c == 'n':
 		return literal(src, i, "null")
-	}
-	switch f.kind {
-	case reflect.String:
-		if src[i] != '"' {
+	case f.kind == reflect.String:
+		if c != '"' {
 			return 0
 		}
 		end, plain := scanText(src, i+1)
@@ -111,20 +106,18 @@ func (f *planField) value(src []byte, i int, at unsafe.Pointer) int {
 		}
 		*(*string)(at) = unsafe.String(unsafe.SliceData(src[i+1:]), end-i-1)
 		return end + 1
-	case reflect.Bool:
-		if src[i] == 't' {
-			*(*bool)(at) = true
+	case f.kind == reflect.Bool:
+		*(*bool)(at) = c == 't'
+		if c == 't' {
 			return literal(src, i, "true")
 		}
-		*(*bool)(at) = false
 		return literal(src, i, "false")
-	case reflect.Float32, reflect.Float64:
-		return f.float(src, i, at)
-	case reflect.Struct:
+	case f.kind == reflect.Struct:
 		return f.nested.object(src, i, at)
-	default:
-		return f.integer(src, i, at)
+	case f.kind == reflect.Float32 || f.kind == reflect.Float64:
+		return f.float(src, i, at)
 	}
+	return f.integer(src, i, at)
 }
 
 // integer reads up to 18 digits.
