@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/weirstream/weir/connector"
@@ -68,36 +67,19 @@ func (c *coordinator) Open(ctx context.Context, lineage string) ([]twophase.Open
 	return open, nil
 }
 
-// list asks all brokers for open transactions, until all have answered: a
-// coordinator that is still loading does not know its transactions.
+// list names the lineage's open transactions by their ids.
 func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twophase.Name, error) {
-	cl, err := c.ender.client(endTxnV2)
+	listed, err := c.ender.list(ctx, []string{"Ongoing"})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kafka sink: %w", err)
 	}
-	adm := kadm.NewClient(cl)
-	for {
-		listed, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"})
-		if err == nil {
-			names := map[string]twophase.Name{}
-			for id := range listed {
-				if name, ok := parseTransactionalID(id); ok && name.Lineage == lineage {
-					names[id] = name
-				}
-			}
-			return names, nil
-		}
-		answer := (*kerr.Error)(nil)
-		if errors.As(err, &answer) && !answer.Retriable {
-			return nil, final(err)
-		}
-		if !pause(ctx, retryPause) {
-			if answer == nil {
-				return nil, fmt.Errorf("kafka sink: %w", c.config.unreachable(c.config.startTimeout, err))
-			}
-			return nil, fmt.Errorf("kafka sink: not all brokers at %s listed their open transactions within %v, and an incomplete list must not be used: %w", c.config.names(), c.config.startTimeout, err)
+	names := map[string]twophase.Name{}
+	for id := range listed {
+		if name, ok := parseTransactionalID(id); ok && name.Lineage == lineage {
+			names[id] = name
 		}
 	}
+	return names, nil
 }
 
 // RecoverAndAbort aborts a listed transaction, bounded in time: the brokers

@@ -112,6 +112,13 @@ func (e *ender) end(ctx context.Context, t Transaction, commit bool) error {
 // answered like the first.
 func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Duration, err error)) error {
 	warned := false
+	remind := func(err error) {
+		if age := time.Since(t.Opened); !warned && age > t.Timeout/2 {
+			warned = true
+			warn(age, err)
+		}
+	}
+	remind(nil)
 	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
 		err := e.end(ctx, t, true)
 		switch {
@@ -127,10 +134,7 @@ func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Du
 		case isRefused(err):
 			return fmt.Errorf("commit of transaction %s: %w", t, final(err))
 		}
-		if age := time.Since(t.Opened); !warned && age > t.Timeout/2 {
-			warned = true
-			warn(age, err)
-		}
+		remind(err)
 		pause(ctx, wait)
 	}
 }

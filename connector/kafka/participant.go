@@ -34,6 +34,7 @@ type live struct {
 	produced produced
 	topics   map[string]struct{}
 	last     string // of topics
+	reminded bool
 }
 
 func newParticipant[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]) (*participant[T], error) {
@@ -164,6 +165,7 @@ func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 			return err
 		}
 	}
+	p.remind(txn)
 	for i := range records {
 		if t := records[i].Topic; t != l.last {
 			l.topics[t], l.last = struct{}{}, t
@@ -171,6 +173,17 @@ func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 	}
 	produce(p.ctx.Context(), l.client, records, l.produced.done)
 	return nil
+}
+
+// remind warns of a transaction that no checkpoint takes over, before it is too
+// late.
+func (p *participant[T]) remind(txn Transaction) {
+	l := p.live
+	if age := time.Since(l.opened); !l.reminded && age > p.config.timeout/2 {
+		l.reminded = true
+		p.ctx.Logger().Warn("a transaction has been open for more than half of its timeout, and no checkpoint has come; after the timeout the job fails and repeats what it holds",
+			"transaction", txn.ID, "age", age, "kafka.TransactionTimeout", p.config.timeout)
+	}
 }
 
 // explain names the settings behind an answer of the brokers.

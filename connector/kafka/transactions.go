@@ -1,0 +1,222 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector/twophase"
+)
+
+// ListedTransaction is a transaction of an exactly-once sink as the brokers
+// know it.
+type ListedTransaction struct {
+	// Transaction is its identity. Topics are those with partitions that it
+	// holds back, Opened is the zero time if the brokers do not tell.
+	Transaction
+	// Prefix is that of kafka.ExactlyOnce; Name says which lineage, attempt,
+	// sink and subtask it is of.
+	Prefix string
+	Name   twophase.Name
+	// State as Kafka names it: Ongoing, PrepareCommit, PrepareAbort,
+	// CompleteCommit, CompleteAbort, Empty, Dead.
+	State string
+	// Partitions are those whose readers of committed records wait for it, as
+	// "topic[partition]".
+	Partitions []string
+}
+
+// Open reports whether the transaction has not ended: readers of committed
+// records wait for it.
+func (t ListedTransaction) Open() bool {
+	return t.State == "Ongoing" || strings.HasPrefix(t.State, "Prepare")
+}
+
+// Transactions lists and ends the transactions of exactly-once sinks, for
+// operators' tools. It never initialises a transactional id. It is used by one
+// goroutine.
+type Transactions struct {
+	config client
+	ender  *ender
+}
+
+// NewTransactions connects to nothing yet.
+func NewTransactions(opts ...ClientOption) *Transactions {
+	t := &Transactions{config: newClientConfig()}
+	for _, o := range opts {
+		o.apply(&t.config)
+	}
+	t.ender = newEnder(&t.config)
+	return t
+}
+
+// Close releases the connections. It ends no transaction.
+func (t *Transactions) Close() { t.ender.close() }
+
+// List returns all open transactions whose ids are those of exactly-once sinks,
+// sorted by id; with ended also those that the brokers remember. It waits, up
+// to the StartTimeout, until all brokers have answered: an incomplete list is
+// an error.
+func (t *Transactions) List(ctx context.Context, ended bool) ([]ListedTransaction, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	defer cancel()
+	states := []string{"Ongoing", "PrepareCommit", "PrepareAbort"}
+	if ended {
+		states = nil
+	}
+	listed, err := t.ender.list(ctx, states)
+	if err != nil {
+		return nil, fmt.Errorf("list transactions: %w", err)
+	}
+	var ids []string
+	for id := range listed {
+		if _, _, ok := splitTransactionalID(id); ok {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	version, err := t.ender.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	described, err := t.ender.describeAll(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var all []ListedTransaction
+	for _, d := range described.Sorted() {
+		if l := newListed(d, version); d.Err == nil && (ended || l.Open()) {
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+func newListed(d kadm.DescribedTransaction, version int16) ListedTransaction {
+	l := ListedTransaction{State: d.State, Transaction: Transaction{
+		ID: d.TxnID, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch, EndTxn: version,
+		Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
+	}}
+	l.Prefix, l.Name, _ = splitTransactionalID(d.TxnID)
+	if d.StartTimestamp > 0 {
+		l.Opened = time.UnixMilli(d.StartTimestamp)
+	}
+	for _, topic := range d.Topics.Sorted() {
+		l.Topics = append(l.Topics, topic.Topic)
+		for _, p := range topic.Partitions {
+			l.Partitions = append(l.Partitions, fmt.Sprintf("%s[%d]", topic.Topic, p))
+		}
+	}
+	return l
+}
+
+// Commit commits a transaction by its identity, and waits for it up to the
+// StartTimeout. One that is lost, or whose outcome is unknown, is
+// connector.ErrTransactionLost or connector.ErrTransactionUnknown.
+func (t *Transactions) Commit(ctx context.Context, txn Transaction) error {
+	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	defer cancel()
+	return t.ender.commit(ctx, txn, func(time.Duration, error) {})
+}
+
+// Abort aborts a transaction by its identity, exactly that one, if it is still
+// open, and waits for it up to the StartTimeout.
+func (t *Transactions) Abort(ctx context.Context, txn Transaction) error {
+	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	defer cancel()
+	return t.ender.abort(ctx, txn)
+}
+
+// DecodeCommittable reads a committable that a snapshot holds. It returns false
+// if the format is not that of this package's sinks.
+func DecodeCommittable(f codec.Format, data []byte) (c twophase.Committable[Transaction], ok bool, err error) {
+	committables := new(TopicSink[[]byte]).CommittableCodec()
+	if own := committables.Format(); f.ID != own.ID {
+		return c, false, nil
+	} else if f.Version > own.Version {
+		return c, true, fmt.Errorf("committable written by a newer version of Weir (version %d, this one reads up to %d)", f.Version, own.Version)
+	}
+	c, err = committables.Decode(data)
+	return c, true, err
+}
+
+// splitTransactionalID takes an id apart, and returns false for every id that
+// transactionalID cannot have made.
+func splitTransactionalID(id string) (prefix string, name twophase.Name, ok bool) {
+	escaped, rest, _ := strings.Cut(id, ".")
+	prefix = twophase.Unescape(escaped)
+	name, err := twophase.ParseName(rest)
+	return prefix, name, err == nil && prefix != "" && transactionalID(prefix, name) == id
+}
+
+// list asks all brokers for the transactions in these states, nil for all,
+// until each has answered: a coordinator that is still loading does not know
+// its transactions.
+func (e *ender) list(ctx context.Context, states []string) (kadm.ListedTransactions, error) {
+	cl, err := e.client(endTxnV2)
+	if err != nil {
+		return nil, err
+	}
+	adm := kadm.NewClient(cl)
+	for {
+		listed, err := adm.ListTransactions(ctx, nil, states)
+		if err == nil {
+			return listed, nil
+		}
+		if err := e.again(ctx, "listed their transactions", err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// again waits before the same is asked of all brokers again, or says why that
+// is of no use.
+func (e *ender) again(ctx context.Context, what string, err error) error {
+	answer := (*kerr.Error)(nil)
+	if errors.As(err, &answer) && !answer.Retriable {
+		return final(err)
+	}
+	if pause(ctx, retryPause) {
+		return nil
+	}
+	if answer == nil {
+		return e.config.unreachable(e.config.startTimeout, err)
+	}
+	return fmt.Errorf("not all brokers at %s %s within %v, and an incomplete list must not be used: %w", e.config.names(), what, e.config.startTimeout, err)
+}
+
+// describeAll asks for the state of many ids; those that the brokers have
+// forgotten carry that error.
+func (e *ender) describeAll(ctx context.Context, ids []string) (kadm.DescribedTransactions, error) {
+	cl, err := e.client(endTxnV2)
+	if err != nil {
+		return nil, err
+	}
+	adm := kadm.NewClient(cl)
+	slices.Sort(ids)
+	for {
+		described, err := adm.DescribeTransactions(ctx, ids...)
+		for _, d := range described {
+			if d.Err != nil && !errors.Is(d.Err, kerr.TransactionalIDNotFound) {
+				err = errors.Join(err, d.Err)
+			}
+		}
+		if err == nil && len(described) < len(ids) {
+			err = kerr.CoordinatorNotAvailable // of those without an answer
+		}
+		if err == nil {
+			return described, nil
+		}
+		if err := e.again(ctx, "described their transactions", err); err != nil {
+			return nil, err
+		}
+	}
+}
