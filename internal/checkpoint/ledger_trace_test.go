@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
@@ -36,11 +38,12 @@ type world struct {
 	attempts map[string]*Attempt
 	lineages int
 	say      say
+	expired  map[string]bool // committables
 }
 
 func (w *world) reset() {
 	w.stores = map[string]*mem.Blobs{"/weir": mem.New()}
-	w.starts, w.attempts, w.lineages = map[string]*start{}, map[string]*Attempt{}, 0
+	w.starts, w.attempts, w.lineages, w.expired = map[string]*start{}, map[string]*Attempt{}, 0, map[string]bool{}
 }
 
 // run carries out a line; who is the directory of a start's job, with its
@@ -57,7 +60,7 @@ func (w *world) run(words []string) {
 		w.begin(words[1], words[2:])
 	case "end": // NAME: the rest
 		w.end(words[1])
-	case "publish": // NAME ID [KIND] [rows=CHECKPOINT:DATA,...] [deletes=ID,...] [to=DIR]
+	case "publish": // NAME ID [KIND] [SINK=CHECKPOINT:DATA,...] [deletes=ID,...] [to=DIR]
 		w.publish(words[1], words[2:])
 	case "newest": // NAME: is its claim still the newest?
 		w.tell(w.attempts[words[1]].StillNewest(w.ctx))
@@ -79,6 +82,10 @@ func (w *world) run(words []string) {
 		w.copy(words[1], words[2])
 	case "resolve": // NAME [SINK...]
 		w.resolve(words[1], words[2:])
+	case "expired": // DATA...: transactions that the brokers have aborted
+		for _, data := range words[1:] {
+			w.expired[data] = true
+		}
 	case "look": // NAME: what is alive, and what is whose
 		w.look(words[1])
 	default:
@@ -142,6 +149,13 @@ func (w *world) begin(name string, flags []string) bool {
 			o.Rewind = true
 		case "--fresh":
 			o.Fresh = true
+		case "--accept-loss":
+			i++
+			o.AcceptLoss = w.number(flags[i])
+		default:
+			if name, ok := strings.CutPrefix(flags[i], "job="); ok {
+				o.Job = name
+			}
 		}
 	}
 	s, err := newStart(o)
@@ -170,8 +184,9 @@ func (w *world) end(name string) {
 func (w *world) publish(name string, words []string) {
 	a := w.attempts[name]
 	id := w.number(words[0])
-	m := &snapshot.Metadata{Job: "job", Lineage: a.Lineage, Attempt: a.Number, ID: id, Kind: snapshot.Checkpoint}
-	blobs, dir := storage.Blobs(w.home(name)), snapshot.CheckpointDir("job", id)
+	job := w.starts[name].Job
+	m := &snapshot.Metadata{Job: job, Lineage: a.Lineage, Attempt: a.Number, ID: id, Kind: snapshot.Checkpoint}
+	blobs, dir := storage.Blobs(w.home(name)), snapshot.CheckpointDir(job, id)
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
@@ -179,17 +194,19 @@ func (w *world) publish(name string, words []string) {
 			blobs, dir = w.open(value)
 		case "deletes":
 			for _, id := range strings.Split(value, ",") {
-				m.Deletes = append(m.Deletes, snapshot.CheckpointDir("job", w.number(id)))
+				m.Deletes = append(m.Deletes, snapshot.CheckpointDir(job, w.number(id)))
 			}
-		case "rows":
-			op := snapshot.Operator{ID: "rows"}
-			for _, c := range strings.Split(value, ",") {
+		default:
+			if value == "" {
+				m.Kind = snapshot.Kind(word)
+				continue
+			}
+			op := snapshot.Operator{ID: key}
+			for c := range strings.SplitSeq(value, ",") {
 				checkpoint, data, _ := strings.Cut(c, ":")
 				op.Committables = append(op.Committables, snapshot.Committable{Checkpoint: w.number(checkpoint), Data: []byte(data)})
 			}
 			m.Operators = append(m.Operators, op)
-		default:
-			m.Kind = snapshot.Kind(word)
 		}
 	}
 	w.tell(snapshot.Store(w.ctx, blobs, dir, m))
@@ -197,7 +214,7 @@ func (w *world) publish(name string, words []string) {
 
 func (w *world) record(words []string) {
 	a := w.attempts[words[1]]
-	ref := &Ref{Lineage: a.Lineage, Attempt: a.Number, ID: w.number(words[2]), Path: "job/chk-" + words[2]}
+	ref := &Ref{Lineage: a.Lineage, Attempt: a.Number, ID: w.number(words[2]), Path: w.starts[words[1]].Job + "/chk-" + words[2]}
 	outcome := Outcome("")
 	if words[0] == "stopped" {
 		outcome = Outcome(words[3])
@@ -225,6 +242,9 @@ func (w *world) copy(from, to string) {
 }
 
 func (w *world) resolve(name string, sinks []string) {
+	if w.attempts[name] == nil {
+		w.t.Fatalf("%s did not start", name)
+	}
 	committers := map[string]stage.Committer{}
 	for _, s := range sinks {
 		committers[s] = sayingCommitter{w, s}
@@ -233,7 +253,8 @@ func (w *world) resolve(name string, sinks []string) {
 }
 
 func (w *world) look(name string) {
-	s := &start{StartOptions: StartOptions{Job: "job", Blobs: w.home(name)}, ledger: newLedger(w.home(name), "job")}
+	job := w.starts[name].Job
+	s := &start{StartOptions: StartOptions{Job: job, Blobs: w.home(name)}, ledger: newLedger(w.home(name), job)}
 	if err := s.ledger.load(w.ctx); err != nil {
 		w.tell(err)
 		return
@@ -272,7 +293,13 @@ type sayingCommitter struct {
 
 func (c sayingCommitter) Commit(_ context.Context, data [][]byte) error {
 	c.w.say("%s commits %s", c.name, data)
-	return nil
+	var failed []error
+	for i, d := range data {
+		if c.w.expired[string(d)] {
+			failed = append(failed, &connector.CommitError{Index: i, Err: fmt.Errorf("%w: %s has expired", connector.ErrTransactionLost, d)})
+		}
+	}
+	return errors.Join(failed...)
 }
 
 func (c sayingCommitter) Sweep(_ context.Context, stillNewest func() error) error {

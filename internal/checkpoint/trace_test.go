@@ -42,7 +42,9 @@ func runScripts(t *testing.T, dir string, begin func(*testing.T, say) func(words
 
 func runScript(t *testing.T, script string, begin func(*testing.T, say) func(words []string)) string {
 	var out strings.Builder
-	run := begin(t, func(format string, args ...any) { fmt.Fprintf(&out, "  "+format+"\n", args...) })
+	run := begin(t, func(format string, args ...any) {
+		fmt.Fprintln(&out, "  "+strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    "))
+	})
 	for line := range strings.SplitSeq(strings.TrimRight(script, "\n"), "\n") {
 		if strings.HasPrefix(line, " ") {
 			continue // what came of it last time
