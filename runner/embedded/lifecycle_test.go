@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/connector/collect"
-	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/jobtest"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/mem"
@@ -91,7 +90,7 @@ func endAt(t *testing.T, n int64, suspend bool) (acted bool) {
 	c, blobs := newCrashJob(2), mem.New()
 	s := &stalled{Blobs: blobs, at: n}
 	var job *embedded.Job
-	err := c.startWith(t, s, s.acted.Load, 2, func(j *embedded.Job, cancel context.CancelFunc) {
+	err := c.startWith(t, s, steppedSink{c.out, unlimited()}, s.acted.Load, 2, func(j *embedded.Job, cancel context.CancelFunc) {
 		job, s.act = j, cancel
 		if suspend {
 			s.act = j.Suspend
@@ -107,13 +106,7 @@ func endAt(t *testing.T, n int64, suspend bool) (acted bool) {
 	default:
 		t.Errorf("%s: the job is %s with %v", when, state, err)
 	}
-	for _, g := range c.gates {
-		g.Open()
-	}
-	if err := c.start(t, immortal(blobs), 3); err != nil && !errors.Is(err, coord.ErrFinished) {
-		t.Fatalf("%s: the next start: %v", when, err)
-	}
-	c.check(t, when)
+	c.finish(t, blobs, 3, when)
 	return s.acted.Load()
 }
 
