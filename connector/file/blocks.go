@@ -21,17 +21,17 @@ type blocks struct {
 	buf   []byte
 	limit int // of a line, in bytes
 
-	line       int // where in buf the lines begin that no block had
-	filled     int // how far buf is filled
-	at         int64
-	atEOF      bool
-	blockStart int64
+	to     int64 // lines that begin here are another part's
+	line   int   // where in buf the lines begin that no block had
+	filled int   // how far buf is filled
+	at     int64 // the offset of buf[line]
+	atEOF  bool
 }
 
 // openBlocks goes to the first line of the part. A line belongs to the part in
 // which it begins.
 func openBlocks(p *Part, size, limit int) (*blocks, error) {
-	b := &blocks{part: p, buf: make([]byte, size), limit: limit, at: p.Next}
+	b := &blocks{part: p, buf: make([]byte, size), limit: limit, at: p.Next, to: p.To}
 	seeking := p.Next == Begin && p.From > 0
 	if p.Next == Begin {
 		b.at = p.From
@@ -65,7 +65,7 @@ func (b *blocks) skipLine() error {
 		}
 		b.at += int64(b.filled - b.line)
 		b.line, b.filled = 0, 0
-		if b.atEOF || b.at >= b.part.To { // none begins in this part
+		if b.atEOF || b.at >= b.to { // none begins in this part
 			return nil
 		}
 		if err := b.fill(); err != nil {
@@ -85,6 +85,7 @@ func (b *blocks) skipMark() error {
 	}
 	if bytes.HasPrefix(b.buf[:b.filled], byteOrderMark) {
 		b.line, b.at = len(byteOrderMark), int64(len(byteOrderMark))
+		b.to = max(b.to, b.at+1) // the first line begins with its mark
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (b *blocks) fill() error {
 // The block is overwritten by the next call.
 func (b *blocks) next() (block []byte, at int64, err error) {
 	searched := 0
-	for b.at < b.part.To {
+	for b.at < b.to {
 		if i := bytes.LastIndexByte(b.buf[b.line+searched:b.filled], '\n'); i >= 0 {
 			return b.take(searched + i + 1)
 		}

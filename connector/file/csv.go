@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/splitreader"
@@ -105,9 +106,9 @@ func (f csvFormat[T]) header(p *Part) (names []string, end int64, err error) {
 	}
 	defer file.Close()
 	source := &bounded{Reader: file, limit: f.config.limit}
-	text, mark := withoutMark(source)
+	text := bufio.NewReaderSize(source, 64<<10)
+	mark := skipMark(text)
 	c := f.config.reader(text)
-	source.used = c.InputOffset
 	names, err = c.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, mark + c.InputOffset(), nil
@@ -127,14 +128,13 @@ func (c csvConfig) reader(r io.Reader) *csv.Reader {
 	return cr
 }
 
-// withoutMark drops a byte order mark and returns its size.
-func withoutMark(r io.Reader) (io.Reader, int64) {
-	b := bufio.NewReaderSize(r, 64<<10)
-	if head, _ := b.Peek(len(byteOrderMark)); bytes.Equal(head, byteOrderMark) {
-		_, _ = b.Discard(len(byteOrderMark))
-		return b, int64(len(byteOrderMark))
+// skipMark drops a byte order mark and returns its size.
+func skipMark(r *bufio.Reader) int64 {
+	if head, _ := r.Peek(len(byteOrderMark)); !bytes.Equal(head, byteOrderMark) {
+		return 0
 	}
-	return b, 0
+	n, _ := r.Discard(len(byteOrderMark))
+	return int64(n)
 }
 
 // csvReader reads the records of a part.
@@ -144,15 +144,20 @@ type csvReader[T any] struct {
 	start int64 // where the records of the file begin
 	row   *row[T]
 
-	file   io.ReadCloser
-	csv    *csv.Reader
-	origin int64 // what csv's offsets count from
-	at     int64
+	file    io.ReadCloser
+	opened  int64 // where file was opened
+	source  *bounded
+	text    *bufio.Reader // csv reads from it and buffers nothing
+	csv     *csv.Reader
+	comment rune
+	origin  int64 // what csv's offsets count from
+	at      int64
+	to      int64 // records that begin here are another part's
 }
 
 // open goes to the part's first record.
 func (r *csvReader[T]) open(c csvConfig) (err error) {
-	r.at = r.part.Next
+	r.at, r.to = r.part.Next, r.part.To
 	seeking := r.at == Begin && r.part.From > r.start
 	switch {
 	case seeking:
@@ -160,27 +165,46 @@ func (r *csvReader[T]) open(c csvConfig) (err error) {
 	case r.at == Begin:
 		r.at = r.start
 	}
-	if r.file, err = r.part.Open(r.at); err != nil {
+	r.opened = r.at
+	if r.file, err = r.part.Open(r.opened); err != nil {
 		return err
 	}
 	source := &bounded{Reader: r.file, limit: r.limit}
-	text := io.Reader(bufio.NewReaderSize(source, 64<<10))
+	r.text = bufio.NewReaderSize(source, 64<<10)
 	switch {
 	case seeking:
-		skipped, err := skipLine(text.(*bufio.Reader), r.part.To-r.at)
+		skipped, err := skipLine(r.text, r.part.To-r.at)
 		if err != nil {
 			return errors.Join(err, r.file.Close())
 		}
 		r.at += skipped
-		source.given = 0
 	case r.at == 0:
-		var mark int64
-		text, mark = withoutMark(text)
-		r.at = mark
+		mark := skipMark(r.text)
+		r.at, r.to = mark, max(r.to, mark+1) // the first record begins with its mark
 	}
-	r.origin = r.at
-	r.csv = c.reader(text)
-	source.used = r.csv.InputOffset
+	r.source, r.origin = source, r.at
+	r.csv, r.comment = c.reader(r.text), c.comment
+	return nil
+}
+
+// skipBlank goes to the line where the next record begins, which may be
+// another part's.
+func (r *csvReader[T]) skipBlank() error {
+	for r.at < r.to {
+		head, _ := r.text.Peek(utf8.UTFMax)
+		first, _ := utf8.DecodeRune(head)
+		comment := r.comment != 0 && first == r.comment
+		if !comment && !bytes.HasPrefix(head, []byte("\n")) && !bytes.HasPrefix(head, []byte("\r\n")) {
+			return nil // what keeps from peeking keeps from reading
+		}
+		r.source.used = r.at - r.opened
+		n, err := skipLine(r.text, Whole)
+		r.at += n
+		r.origin += n
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -203,9 +227,13 @@ func (r *csvReader[T]) Read(into *splitreader.Batch[T], n int) error {
 	from := r.at
 	defer func() { into.End = r.at }()
 	for len(into.Vals) < n && r.at-from < blockBytes {
-		if r.at >= r.part.To {
+		if err := r.skipBlank(); err != nil {
+			return fmt.Errorf("at offset %d: %w", r.at, err)
+		}
+		if r.at >= r.to {
 			return io.EOF
 		}
+		r.source.used = r.at - r.opened
 		fields, err := r.csv.Read()
 		if errors.Is(err, io.EOF) {
 			r.at = r.origin + r.csv.InputOffset()
@@ -241,22 +269,15 @@ func (r *csvReader[T]) Close() error { return r.file.Close() }
 type bounded struct {
 	io.Reader
 	limit int
-	given int64        // to the reader above
-	used  func() int64 // of that, by records; nil: none yet
+	given int64 // to the readers above
+	used  int64 // ... up to the record at hand
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	used := int64(0)
-	if b.used != nil {
-		used = b.used()
-	}
-	// What the readers above hold is at most what they buffer.
-	if b.given-used > int64(b.limit)+bufferedAbove {
+	if b.given-b.used > int64(b.limit) {
 		return 0, fmt.Errorf("the record is longer than %d bytes; file.MaxRecord raises the limit, if no quote is left open", b.limit)
 	}
 	n, err := b.Reader.Read(p)
 	b.given += int64(n)
 	return n, err
 }
-
-const bufferedAbove = 256 << 10

@@ -69,7 +69,7 @@ func (r *lineReader) Read(into *splitreader.Batch[string], n int) error {
 		}
 		r.rest, r.at = string(block), at
 	}
-	rest, at, to := r.rest, r.at, r.blocks.part.To
+	rest, at, to := r.rest, r.at, r.blocks.to
 	for len(into.Vals) < n && rest != "" && at < to {
 		line, size := rest, len(rest)
 		if i := strings.IndexByte(rest, '\n'); i >= 0 {
@@ -135,7 +135,7 @@ func (r *decodedReader[T]) Read(into *splitreader.Batch[T], n int) error {
 		}
 		r.rest, r.at = block, at
 	}
-	to := r.blocks.part.To
+	to := r.blocks.to
 	for len(into.Vals) < n && len(r.rest) > 0 && r.at < to {
 		line, size := r.rest, len(r.rest)
 		if i := bytes.IndexByte(line, '\n'); i >= 0 {
