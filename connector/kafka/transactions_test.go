@@ -70,8 +70,11 @@ func TestListAndEndTransactions(t *testing.T) {
 		if n := len(w.initialised()); n != inits {
 			t.Errorf("%d ids were initialised", n-inits)
 		}
-		if len(tool.of(j, false)) != 0 || c.blocked(j.topic) {
-			t.Errorf("still open: %+v", tool.of(j, false))
+		// The brokers have decided; their markers may take a moment.
+		for ctx := c.deadline(); len(tool.of(j, false)) != 0 || c.blocked(j.topic); {
+			if !pause(ctx, 20*time.Millisecond) {
+				t.Fatalf("still open: %+v", tool.of(j, false))
+			}
 		}
 		if got := j.committed(j.topic); len(got) != 3 || !strings.HasPrefix(got[0], "0:") {
 			t.Errorf("committed %q, want the three of subtask 0", got)
