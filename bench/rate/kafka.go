@@ -36,7 +36,7 @@ type (
 
 func visitTime(v Visit, _ int64) int64 { return v.TS }
 func visitKey(v Visit) string          { return v.Key }
-func rowKey(r Row) []byte              { return []byte(r.Key) }
+func rowKey(r Row) string              { return r.Key }
 
 const (
 	partitions = 4
@@ -130,7 +130,7 @@ func (k *kafkaJob) build(j *stream.Job) error {
 }
 
 func (k *kafkaJob) write(s stream.Stream[Row]) {
-	stream.To(s, "out", kafka.KeyedSink(k.out, rowKey, codec.JSON[Row](), k.sink...))
+	stream.To(s, "out", kafka.KeyedSink(k.out, kafka.StringKey(rowKey), codec.JSON[Row](), k.sink...))
 }
 
 func createTopic(ctx context.Context, servers, topic string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/weirstream/weir/codec"
@@ -24,41 +25,63 @@ var ErrSkip = errors.New("skip this element")
 
 // encode makes records of batches.
 type encode[T any] interface {
-	// batch appends the records of a batch to dst, and returns how many
-	// elements it left out.
-	batch(dst []kgo.Record, vals []T, times []int64) (records []kgo.Record, skipped int, err error)
+	// batch fills an empty chunk with the records of a batch, and returns how
+	// many elements it left out.
+	batch(into *chunk, vals []T, times []int64) (skipped int, err error)
 }
 
-// valueEncoder encodes values by a codec: one block of memory per batch.
+// encodeBatch makes a chunk of a batch, and returns how many elements it left
+// out.
+func encodeBatch[T any](from *chunks, e encode[T], vals []T, times []int64) (*chunk, int, error) {
+	c := from.get()
+	skipped, err := e.batch(c, vals, times)
+	if err != nil {
+		from.put(c)
+		return nil, 0, err
+	}
+	return c, skipped, nil
+}
+
+// valueEncoder encodes values by a codec.
 type valueEncoder[T any] struct {
 	topic  string
 	key    func(T) []byte
 	values codec.Codec[T]
 	ends   []int
-	size   int // of the last batch's values
 }
 
-func (e *valueEncoder[T]) batch(dst []kgo.Record, vals []T, times []int64) ([]kgo.Record, int, error) {
-	buf := make([]byte, 0, e.size+e.size/8)
-	e.ends = e.ends[:0]
+func (e *valueEncoder[T]) batch(into *chunk, vals []T, times []int64) (int, error) {
+	buf, ends := into.values, e.ends[:0]
 	var err error
 	for i := range vals {
 		if buf, err = e.values.Append(buf, vals[i]); err != nil {
-			return dst, 0, fmt.Errorf("kafka sink: encode a value for topic %s: %w", e.topic, err)
+			return 0, fmt.Errorf("kafka sink: encode a value for topic %s: %w", e.topic, err)
 		}
-		e.ends = append(e.ends, len(buf))
+		ends = append(ends, len(buf))
 	}
-	e.size = len(buf)
+	into.values, e.ends = buf, ends
 	from := 0
-	for i, end := range e.ends {
-		r := kgo.Record{Topic: e.topic, Partition: -1, Value: buf[from:end:end], Timestamp: timeOf(times[i])}
+	for i, end := range ends {
+		r := into.add()
+		r.Topic, r.Partition, r.Value, r.Timestamp = e.topic, -1, buf[from:end:end], timeOf(times[i])
 		if e.key != nil {
 			r.Key = e.key(vals[i])
 		}
-		dst = append(dst, r)
 		from = end
 	}
-	return dst, 0, nil
+	return 0, nil
+}
+
+// StringKey makes a key function for KeyedSink of one that returns a string,
+// which is written as it is. Unlike []byte(s) it does not copy.
+func StringKey[T any](key func(T) string) func(T) []byte {
+	return func(v T) []byte {
+		s := key(v)
+		if s == "" {
+			return []byte{} // nil would be no key
+		}
+		return unsafe.Slice(unsafe.StringData(s), len(s))
+	}
 }
 
 // recordEncoder encodes by a function of the user.
@@ -67,7 +90,7 @@ type recordEncoder[T any] struct {
 	fn    Encoder[T]
 }
 
-func (e *recordEncoder[T]) batch(dst []kgo.Record, vals []T, times []int64) ([]kgo.Record, int, error) {
+func (e *recordEncoder[T]) batch(into *chunk, vals []T, times []int64) (int, error) {
 	skipped := 0
 	var r Record
 	for i := range vals {
@@ -77,18 +100,18 @@ func (e *recordEncoder[T]) batch(dst []kgo.Record, vals []T, times []int64) ([]k
 				skipped++
 				continue
 			}
-			return dst, skipped, fmt.Errorf("kafka sink: encode a record: %w", err)
+			return skipped, fmt.Errorf("kafka sink: encode a record: %w", err)
 		}
 		if r.Topic == "" {
-			return dst, skipped, errors.New("kafka sink: a record has no topic; name one for the sink or have the encoder set it")
+			return skipped, errors.New("kafka sink: a record has no topic; name one for the sink or have the encoder set it")
 		}
-		k := kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
+		k := into.add()
+		k.Topic, k.Partition, k.Key, k.Value, k.Timestamp = r.Topic, r.Partition, r.Key, r.Value, r.Timestamp
 		for _, h := range r.Headers {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		dst = append(dst, k)
 	}
-	return dst, skipped, nil
+	return skipped, nil
 }
 
 // timeOf is the Kafka timestamp of an event time. Without one the client takes

@@ -23,6 +23,7 @@ type participant[T any] struct {
 	ctx    connector.SinkContext
 	config *sinkConfig
 	encode encode[T]
+	chunks chunks
 	ender  *ender
 	live   *live // the transaction being written
 }
@@ -150,14 +151,15 @@ func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 	if err := p.explain(l.produced.failure()); err != nil {
 		return err
 	}
-	records, skipped, err := p.encode.batch(make([]kgo.Record, 0, len(vals)), vals, times)
+	c, skipped, err := encodeBatch(&p.chunks, p.encode, vals, times)
 	if err != nil {
 		return err
 	}
 	if skipped > 0 {
 		p.ctx.Count("recordsSkipped", int64(skipped))
 	}
-	if len(records) == 0 {
+	if len(c.records) == 0 {
+		p.chunks.put(c)
 		return nil
 	}
 	if l.client == nil {
@@ -166,12 +168,12 @@ func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 		}
 	}
 	p.remind(txn)
-	for i := range records {
-		if t := records[i].Topic; t != l.last {
+	for i := range c.records {
+		if t := c.records[i].Topic; t != l.last {
 			l.topics[t], l.last = struct{}{}, t
 		}
 	}
-	produce(p.ctx.Context(), l.client, records, l.produced.done)
+	produce(p.ctx.Context(), l.client, c, &l.produced)
 	return nil
 }
 

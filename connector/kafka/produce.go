@@ -14,6 +14,8 @@ import (
 // produced follows what becomes of records that were handed to a client: the
 // client itself goes on after a record that failed, the sink must not.
 type produced struct {
+	anybody bool // may have written: the identity may change
+
 	mu       sync.Mutex
 	err      error
 	acked    bool
@@ -26,7 +28,8 @@ type identity struct {
 	epoch int16
 }
 
-// done is the promise of every record.
+// done notes what became of a record. Records that arrived in the name of the
+// one before need not be noted.
 func (p *produced) done(r *kgo.Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +38,7 @@ func (p *produced) done(r *kgo.Record, err error) {
 	case p.err != nil:
 	case err != nil:
 		p.err = fmt.Errorf("kafka sink: a record for topic %s was not written: %w", r.Topic, final(err))
-	case p.acked && now != p.identity:
+	case p.acked && now != p.identity && !p.anybody:
 		p.err = errIdentity(p.identity, now)
 	default:
 		p.acked, p.identity = true, now
@@ -61,9 +64,16 @@ func (p *produced) producedBy() (identity, bool) {
 	return p.identity, p.acked
 }
 
-// produce hands a batch of records to the client, and blocks while its buffer
-// is full.
-func produce(ctx context.Context, cl *kgo.Client, records []kgo.Record, promise func(*kgo.Record, error)) {
+// produce hands a chunk to the client, which blocks while its buffer is full.
+// The chunk then belongs to its promise.
+func produce(ctx context.Context, cl *kgo.Client, c *chunk, p *produced) {
+	records, promise := c.records, c.promise
+	if len(records) == 0 {
+		c.home.put(c)
+		return
+	}
+	c.to = p
+	c.left.Store(int64(len(records)))
 	for i := range records {
 		cl.Produce(ctx, &records[i], promise)
 	}
@@ -86,8 +96,8 @@ type writer[T any] struct {
 	delivery connector.Delivery
 	client   *kgo.Client
 	encode   encode[T]
+	chunks   chunks
 	produced produced
-	promise  func(*kgo.Record, error)
 }
 
 func newWriter[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]) (*writer[T], error) {
@@ -100,12 +110,7 @@ func newWriter[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]) (*w
 		return nil, err
 	}
 	w := &writer[T]{ctx: ctx, delivery: c.delivery, client: cl, encode: e}
-	// Outside of transactions a new producer id is harmless.
-	w.promise = func(r *kgo.Record, err error) {
-		if err != nil {
-			w.produced.done(r, err)
-		}
-	}
+	w.produced.anybody = true // outside of transactions a new producer id is harmless
 	return w, nil
 }
 
@@ -113,14 +118,14 @@ func (w *writer[T]) Write(vals []T, times []int64) error {
 	if err := w.produced.failure(); err != nil {
 		return err
 	}
-	records, skipped, err := w.encode.batch(make([]kgo.Record, 0, len(vals)), vals, times)
+	c, skipped, err := encodeBatch(&w.chunks, w.encode, vals, times)
 	if err != nil {
 		return err
 	}
 	if skipped > 0 {
 		w.ctx.Count("recordsSkipped", int64(skipped))
 	}
-	produce(w.ctx.Context(), w.client, records, w.promise)
+	produce(w.ctx.Context(), w.client, c, &w.produced)
 	return nil
 }
 
