@@ -66,9 +66,9 @@ func (w *world) run(words []string) {
 		w.tell(w.attempts[words[1]].StillNewest(w.ctx))
 	case "stopping", "stopped": // NAME ID OUTCOME [DIR]
 		w.record(words)
-	case "mark": // PATH
+	case "mark": // PATH [NAME]: the mark of what lies there, or of what NAME had there
 		blobs, dir := w.open(words[1])
-		w.tell(blobs.PutIfAbsent(w.ctx, path.Join(dir, CommittedName), nil))
+		w.mark(blobs, dir, w.attempts[words[len(words)-1]])
 	case "delete": // PATH
 		blobs, dir := w.open(words[1])
 		w.tell(deleteDirectory(w.ctx, blobs, dir))
@@ -210,6 +210,18 @@ func (w *world) publish(name string, words []string) {
 		}
 	}
 	w.tell(snapshot.Store(w.ctx, blobs, dir, m))
+}
+
+func (w *world) mark(blobs storage.Blobs, dir string, by *Attempt) {
+	m, err := snapshot.Load(w.ctx, blobs, dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ref := refOf(m, dir)
+	if by != nil {
+		ref.Attempt = by.Number
+	}
+	w.tell(putMark(w.ctx, blobs, dir, ref, 0))
 }
 
 func (w *world) record(words []string) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +14,6 @@ import (
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 )
-
-// CommittedName is the name of the mark beside a snapshot's _metadata: all of
-// its committables are committed.
-const CommittedName = "_committed"
 
 // errIncomplete says that a snapshot's data files are not as its _metadata
 // says.
@@ -85,12 +80,16 @@ func (s *start) look(ctx context.Context) error {
 		case err != nil && !corrupt(err) && !errors.Is(err, snapshot.ErrNewer):
 			return err
 		}
-		_, committed := files[CommittedName]
-		f := found{ref: Ref{ID: id, Path: dir}, meta: meta, err: err, committed: committed}
+		f := found{ref: Ref{ID: id, Path: dir}, meta: meta, err: err}
 		if err == nil {
 			f.ref = refOf(meta, dir)
 		} else {
 			f.meta = nil
+		}
+		if _, ok := files[CommittedName]; ok {
+			if f.committed, err = isMarked(ctx, s.Blobs, dir, f.ref); err != nil {
+				return err
+			}
 		}
 		v.found = append(v.found, f)
 	}
@@ -154,11 +153,9 @@ func (s *start) loadExternal(ctx context.Context, userPath string) (origin, erro
 	}
 	f := &found{meta: meta, ref: refOf(meta, userPath)}
 	f.ref.External = true
-	_, err = blobs.Get(ctx, path.Join(dir, CommittedName))
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	if f.committed, err = isMarked(ctx, blobs, dir, f.ref); err != nil {
 		return origin{}, err
 	}
-	f.committed = err == nil
 	return origin{found: f, blobs: blobs, dir: dir}, nil
 }
 

@@ -91,14 +91,11 @@ func (d *driver) append(a Append) {
 func (d *driver) mark(id int64) {
 	b := d.published[id]
 	ctx := d.ctx
-	text := fmt.Appendf(nil, "{\"attempt\": %d, \"time\": %d}\n", d.cfg.Attempt.Number, d.cfg.Now())
+	ref, now := d.ref(b), d.cfg.Now()
 	d.records.do(func() {
 		killpoint.Reach("mark.begin")
-		err := b.blobs.PutIfAbsent(ctx, path.Join(b.dir, CommittedName), text)
+		err := putMark(ctx, b.blobs, b.dir, ref, now)
 		killpoint.Reach("mark.end")
-		if errors.Is(err, storage.ErrExists) {
-			err = nil
-		}
 		d.post(func(d *driver) { d.marked(b, err) })
 	})
 }
