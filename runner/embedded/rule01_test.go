@@ -55,8 +55,9 @@ func TestRule01PausedAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestRule01TwoZombies pauses a process at a step and another one at one of its
-// own, and lets them go on in either order, a third running meanwhile.
+// TestRule01TwoZombies pauses a process at a step, pauses or kills another one
+// at one of its own, and lets them go on in either order, sometimes while a
+// third one runs.
 func TestRule01TwoZombies(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -68,13 +69,22 @@ func TestRule01TwoZombies(t *testing.T) {
 			c.openAll()
 		}
 		second := pausedAt(1+r.IntN(80), r.IntN(2) == 0)
+		killed := r.IntN(2) == 0
+		if killed {
+			second = killedAt(1+r.IntN(80), r.IntN(2) == 0)
+		}
 		secondEnded := c.launch(t, blobs, second, 1+r.IntN(3))
 		wait(second, secondEnded)
 		when := fmt.Sprintf("seed %d, zombies at %v and %v", seed, first, second)
 
 		zombies := []func(){
 			func() { close(first.goOn); <-firstEnded },
-			func() { close(second.goOn); <-secondEnded },
+			func() {
+				if !killed {
+					close(second.goOn)
+				}
+				<-secondEnded
+			},
 		}
 		c.openAll()
 		var third chan error
