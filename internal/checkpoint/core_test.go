@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/internal/script"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 )
@@ -14,7 +15,7 @@ import (
 // TestTraces feeds the core the events of each script in testdata/core. What
 // it does stands below each event.
 func TestTraces(t *testing.T) {
-	runScripts(t, "core", func(t *testing.T, say say) func([]string) {
+	script.Run(t, "core", func(t *testing.T, say script.Say) func([]string) {
 		tr := &trace{t: t}
 		return func(words []string) {
 			for _, a := range tr.run(words) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/script"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
@@ -22,7 +23,7 @@ import (
 // TestLedgerTraces runs the scripts in testdata/ledger: starts of a job that
 // overtake, outlive and copy each other.
 func TestLedgerTraces(t *testing.T) {
-	runScripts(t, "ledger", func(t *testing.T, say say) func([]string) {
+	script.Run(t, "ledger", func(t *testing.T, say script.Say) func([]string) {
 		w := &world{t: t, ctx: t.Context(), say: say}
 		w.reset()
 		return w.run
@@ -37,7 +38,7 @@ type world struct {
 	starts   map[string]*start
 	attempts map[string]*Attempt
 	lineages int
-	say      say
+	say      script.Say
 	expired  map[string]bool // committables
 }
 
@@ -323,7 +324,7 @@ func (c sayingCommitter) Sweep(_ context.Context, stillNewest func() error) erro
 func (sayingCommitter) Close() error { return nil }
 
 // warnings are log lines.
-type warnings struct{ say say }
+type warnings struct{ say script.Say }
 
 func (w warnings) Write(p []byte) (int, error) {
 	w.say("%s", strings.TrimSuffix(string(p), "\n"))

@@ -1,4 +1,6 @@
-package checkpoint
+// Package script runs tests that are written as scripts: lines that a test
+// carries out, with what came of each below it.
+package script
 
 import (
 	"flag"
@@ -11,13 +13,15 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes of each line of a script into testdata instead of comparing")
 
-// say writes what comes of a line.
-type say func(format string, args ...any)
+// Say writes what comes of a line.
+type Say func(format string, args ...any)
 
-// runScripts runs the scripts below a directory of testdata. What comes of each
-// line stands below it, indented; -rewrite renews that. A script is run by what
-// begin returns for it, line by line.
-func runScripts(t *testing.T, dir string, begin func(*testing.T, say) func(words []string)) {
+// Run runs the scripts in a directory of testdata, each as a subtest. What comes
+// of a line stands below it, indented; -rewrite renews that. Lines that are
+// empty or begin with # are for the reader. A script is run by what begin
+// returns for it, which is given the words of each line.
+func Run(t *testing.T, dir string, begin func(*testing.T, Say) func(words []string)) {
+	t.Helper()
 	scripts, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts: %v", err)
@@ -28,7 +32,7 @@ func runScripts(t *testing.T, dir string, begin func(*testing.T, say) func(words
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := runScript(t, string(want), begin)
+			got := run(t, string(want), begin)
 			if *rewrite {
 				if err := os.WriteFile(script, []byte(got), 0o666); err != nil {
 					t.Fatal(err)
@@ -40,9 +44,9 @@ func runScripts(t *testing.T, dir string, begin func(*testing.T, say) func(words
 	}
 }
 
-func runScript(t *testing.T, script string, begin func(*testing.T, say) func(words []string)) string {
+func run(t *testing.T, script string, begin func(*testing.T, Say) func(words []string)) string {
 	var out strings.Builder
-	run := begin(t, func(format string, args ...any) {
+	step := begin(t, func(format string, args ...any) {
 		fmt.Fprintln(&out, "  "+strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    "))
 	})
 	for line := range strings.SplitSeq(strings.TrimRight(script, "\n"), "\n") {
@@ -51,7 +55,7 @@ func runScript(t *testing.T, script string, begin func(*testing.T, say) func(wor
 		}
 		fmt.Fprintln(&out, line)
 		if line != "" && !strings.HasPrefix(line, "#") {
-			run(strings.Fields(line))
+			step(strings.Fields(line))
 		}
 	}
 	return out.String()
