@@ -204,6 +204,10 @@ func (s *start) checkLedger(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
+	// Who wrote them may have begun after the ledger was read.
+	if err := s.ledger.load(ctx); err != nil || len(s.ledger.history().restored) > 0 {
+		return err
+	}
 	return refuse("the ledger %s in %s is missing or names no start, but there are snapshots: %s. Restore the ledger; or begin from one of them with -s PATH, "+
 		"as a copy of the job: its committables must be known to be committed, and what was committed after it is published again; or begin from nothing with --fresh, "+
 		"which publishes everything again and leaves what they hold uncommitted unpublished", s.ledger.dir, s.Blobs, strings.Join(names, ", "))
