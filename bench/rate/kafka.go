@@ -62,6 +62,7 @@ func (k *kafkaFlags) declare() {
 type kafkaJob struct {
 	flags
 	in, out string
+	stamped bool // the values are times, and are copied as they are
 	source  []kafka.SourceOption
 	sink    []kafka.SinkOption
 }
@@ -118,7 +119,11 @@ func (k *kafkaJob) build(j *stream.Job) error {
 	case "kafka-read":
 		discard(s)
 	case "kafka-copy":
-		k.write(stream.Map(s, func(v Visit) Row { return Row{v.Key, v.TS, v.Val*31 + 7} }))
+		row := func(v Visit) Row { return Row{v.Key, v.TS, v.Val*31 + 7} }
+		if k.stamped {
+			row = func(v Visit) Row { return Row{v.Key, v.TS, v.Val} }
+		}
+		k.write(stream.Map(s, row))
 	case "kafka-window":
 		sum := agg.Sum(func(v Visit) int64 { return v.Val })
 		k.write(stream.Aggregate(stream.KeyBy(s, visitKey), "sum", window.Tumbling(k.kafka.window), sum,

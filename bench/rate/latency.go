@@ -1,5 +1,290 @@
 package main
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
 
-func (k *kafkaJob) latency(context.Context) error { return nil }
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector/kafka"
+	"github.com/weirstream/weir/runner/embedded"
+	"github.com/weirstream/weir/stream"
+)
+
+const (
+	// warmUp is left out of the latencies.
+	warmUp = 3 * time.Second
+	// silence is how long nothing must come before the run ends.
+	silence = 3 * time.Second
+)
+
+type latencyResult struct {
+	Job      string  `json:"job"`
+	Delivery string  `json:"delivery"`
+	Rate     int64   `json:"rate"`
+	Produced float64 `json:"produced_per_second"`
+	Samples  int     `json:"samples"`
+	P50      float64 `json:"p50_ms"`
+	P99      float64 `json:"p99_ms"`
+	P999     float64 `json:"p999_ms"`
+	Max      float64 `json:"max_ms"`
+}
+
+// latency runs the job on a topic that is being written, at a rate, and
+// measures from the time when a record was due to the time when its result is
+// there: at-least-once when it is acknowledged, exactly-once when a consumer
+// that reads committed records has it. That of a window counts from the record
+// that lets the watermark of the last partition pass its end.
+func (k *kafkaJob) latency(ctx context.Context) error {
+	if k.job != "kafka-copy" && k.job != "kafka-window" {
+		return fmt.Errorf("%s has no latency: it writes nothing", k.job)
+	}
+	k.in = "weir-live-" + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	if err := createTopic(ctx, k.kafka.servers, k.in); err != nil {
+		return err
+	}
+	l := &latencies{passed: map[int64]time.Time{}, windows: k.job == "kafka-window", window: k.kafka.window.Milliseconds()}
+	if k.kafka.delivery == "at-least-once" {
+		k.sink = append(k.sink, kafka.Client(kgo.WithHooks(acknowledged{l})))
+	}
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	part := func(f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(run); err != nil && run.Err() == nil {
+				stop(err)
+			}
+		})
+	}
+	part(k.live(l))
+	if k.kafka.delivery == "exactly-once" {
+		part(func(ctx context.Context) error { return consume(ctx, k.kafka.servers, k.out, l) })
+	}
+	var produced float64
+	part(func(ctx context.Context) (err error) {
+		if produced, err = k.feed(ctx, l); err == nil {
+			l.awaitQuiet(ctx)
+			stop(errDone)
+		}
+		return err
+	})
+	wg.Wait()
+	if err := context.Cause(run); !errors.Is(err, errDone) {
+		return err
+	}
+	return l.show(latencyResult{Job: k.job, Delivery: k.kafka.delivery, Rate: k.kafka.rate, Produced: produced}, k.json)
+}
+
+var errDone = errors.New("done")
+
+// live is the job itself.
+func (k *kafkaJob) live(l *latencies) func(context.Context) error {
+	return func(ctx context.Context) error {
+		j := stream.NewJob("rate-" + k.job)
+		k.stamped = !l.windows
+		if err := k.build(j); err != nil {
+			return err
+		}
+		o, _, cleanup, err := options(k.flags)
+		if err != nil {
+			return err
+		}
+		defer cleanup()
+		g, err := j.Build()
+		if err != nil {
+			return err
+		}
+		job, err := embedded.New(g, o)
+		if err != nil {
+			return err
+		}
+		return job.Run(ctx)
+	}
+}
+
+// feed writes the records when they are due, each stamped with that time, in
+// microseconds, and returns how many a second it managed.
+func (k *kafkaJob) feed(ctx context.Context, l *latencies) (float64, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(k.kafka.servers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		return 0, err
+	}
+	defer cl.Close()
+	failed := make(chan error, 1)
+	promise := func(_ *kgo.Record, err error) {
+		if err != nil {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	start := time.Now()
+	l.begin(start)
+	due := func(i int64) time.Time { return start.Add(time.Duration(float64(i) / float64(k.kafka.rate) * 1e9)) }
+	for i := int64(0); i < k.records; {
+		select {
+		case now := <-tick.C:
+			for ; i < k.records && !due(i).After(now); i++ {
+				at := due(i)
+				l.pass(at, due(i+partitions-1))
+				key := "user-" + strconv.FormatUint(mix64(uint64(i))%uint64(k.keys), 10)
+				cl.Produce(ctx, &kgo.Record{
+					Topic: k.in, Partition: int32(i % partitions), Key: []byte(key),
+					Value: visitJSON(key, at.UnixMilli(), at.UnixMicro(), i),
+				}, promise)
+			}
+		case err := <-failed:
+			return 0, err
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	err = cl.Flush(ctx)
+	return float64(k.records) / time.Since(start).Seconds(), err
+}
+
+// consume reads what is committed.
+func consume(ctx context.Context, servers, topic string, l *latencies) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(servers), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		now := time.Now()
+		for _, e := range fetches.Errors() {
+			return e.Err
+		}
+		var failed error
+		fetches.EachRecord(func(r *kgo.Record) {
+			if err := l.arrive(r.Value, now); err != nil {
+				failed = err
+			}
+		})
+		if failed != nil {
+			return failed
+		}
+	}
+}
+
+// acknowledged is told of every record that the sink's client is done with.
+type acknowledged struct{ l *latencies }
+
+func (a acknowledged) OnProduceRecordUnbuffered(r *kgo.Record, err error) {
+	if err == nil {
+		_ = a.l.arrive(r.Value, time.Now()) // what the job wrote itself
+	}
+}
+
+// latencies collects what was measured.
+type latencies struct {
+	windows bool
+	window  int64 // milliseconds
+
+	mu     sync.Mutex
+	from   time.Time // earlier ones are warm-up
+	end    int64     // of the next window that ends, milliseconds
+	passed map[int64]time.Time
+	last   time.Time // something came
+	all    []time.Duration
+}
+
+var rows = codec.JSON[Row]()
+
+func (l *latencies) begin(start time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.from = start.Add(warmUp)
+	l.end = (start.UnixMilli()/l.window + 1) * l.window
+}
+
+// pass notes the windows that a record due at a time lets end, once the other
+// partitions have their next one, which is due at last.
+func (l *latencies) pass(at, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at.UnixMilli()-disorder.Milliseconds() >= l.end {
+		l.passed[l.end] = last
+		l.end += l.window
+	}
+}
+
+// arrive measures a row.
+func (l *latencies) arrive(value []byte, now time.Time) error {
+	r, err := rows.Decode(value)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = now
+	since := time.UnixMicro(r.Sum)
+	if l.windows {
+		var ok bool
+		if since, ok = l.passed[r.End]; !ok {
+			return fmt.Errorf("window %d ended before its time", r.End)
+		}
+	}
+	if !since.Before(l.from) {
+		l.all = append(l.all, now.Sub(since))
+	}
+	return nil
+}
+
+// awaitQuiet waits until nothing comes any more.
+func (l *latencies) awaitQuiet(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	since := time.Now()
+	for {
+		select {
+		case now := <-tick.C:
+			l.mu.Lock()
+			if l.last.After(since) {
+				since = l.last
+			}
+			l.mu.Unlock()
+			if now.Sub(since) > silence {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *latencies) show(r latencyResult, asJSON bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return errors.New("no result came after the warm-up: more records are needed")
+	}
+	slices.Sort(l.all)
+	at := func(q float64) float64 {
+		return float64(l.all[min(len(l.all)-1, int(q*float64(len(l.all))))].Microseconds()) / 1e3
+	}
+	r.Samples, r.P50, r.P99, r.P999, r.Max = len(l.all), at(0.5), at(0.99), at(0.999), at(1)
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Printf("%s, %s, %d records/s (%.0f written): latency p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, max %.1f ms, of %d results\n",
+		r.Job, r.Delivery, r.Rate, r.Produced, r.P50, r.P99, r.P999, r.Max, r.Samples)
+	return nil
+}
