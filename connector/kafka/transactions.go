@@ -38,6 +38,21 @@ func (t ListedTransaction) Open() bool {
 	return t.State == "Ongoing" || strings.HasPrefix(t.State, "Prepare")
 }
 
+// Outcome is what became of a transaction: "open", "committed", "lost" or
+// "unknown". Saved is its identity as a snapshot has it.
+func (t ListedTransaction) Outcome(saved Transaction) string {
+	d := kadm.DescribedTransaction{State: t.State, ProducerID: t.ProducerID, ProducerEpoch: t.Epoch}
+	switch outcome(saved, d) {
+	case outcomeOpen:
+		return "open"
+	case outcomeCommitted:
+		return "committed"
+	case outcomeAborted:
+		return "lost"
+	}
+	return "unknown"
+}
+
 // Transactions lists and ends the transactions of exactly-once sinks, for
 // operators' tools. It never initialises a transactional id. It is used by one
 // goroutine.
@@ -60,10 +75,10 @@ func NewTransactions(opts ...ClientOption) *Transactions {
 func (t *Transactions) Close() { t.ender.close() }
 
 // List returns all open transactions whose ids are those of exactly-once sinks,
-// sorted by id; with ended also those that the brokers remember. It waits, up
-// to the StartTimeout, until all brokers have answered: an incomplete list is
-// an error.
-func (t *Transactions) List(ctx context.Context, ended bool) ([]ListedTransaction, error) {
+// and that keep accepts, sorted by id; with ended also those that the brokers
+// remember. It waits, up to the StartTimeout, until all brokers have answered:
+// an incomplete list is an error.
+func (t *Transactions) List(ctx context.Context, ended bool, keep func(prefix string, name twophase.Name) bool) ([]ListedTransaction, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
 	defer cancel()
 	states := []string{"Ongoing", "PrepareCommit", "PrepareAbort"}
@@ -76,7 +91,7 @@ func (t *Transactions) List(ctx context.Context, ended bool) ([]ListedTransactio
 	}
 	var ids []string
 	for id := range listed {
-		if _, _, ok := splitTransactionalID(id); ok {
+		if prefix, name, ok := ParseTransactionalID(id); ok && keep(prefix, name) {
 			ids = append(ids, id)
 		}
 	}
@@ -105,7 +120,7 @@ func newListed(d kadm.DescribedTransaction, version int16) ListedTransaction {
 		ID: d.TxnID, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch, EndTxn: version,
 		Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 	}}
-	l.Prefix, l.Name, _ = splitTransactionalID(d.TxnID)
+	l.Prefix, l.Name, _ = ParseTransactionalID(d.TxnID)
 	if d.StartTimestamp > 0 {
 		l.Opened = time.UnixMilli(d.StartTimestamp)
 	}
@@ -148,9 +163,9 @@ func DecodeCommittable(f codec.Format, data []byte) (c twophase.Committable[Tran
 	return c, true, err
 }
 
-// splitTransactionalID takes an id apart, and returns false for every id that
-// transactionalID cannot have made.
-func splitTransactionalID(id string) (prefix string, name twophase.Name, ok bool) {
+// ParseTransactionalID takes a transactional id apart, and returns false for
+// every id that an exactly-once sink cannot have made.
+func ParseTransactionalID(id string) (prefix string, name twophase.Name, ok bool) {
 	escaped, rest, _ := strings.Cut(id, ".")
 	prefix = twophase.Unescape(escaped)
 	name, err := twophase.ParseName(rest)

@@ -25,11 +25,11 @@ func (c *cluster) transactions(opts ...ClientOption) *Transactions {
 // of lists the transactions of a lineage, by subtask.
 func (t *Transactions) of(j *job, ended bool) []ListedTransaction {
 	j.Helper()
-	all, err := t.List(j.deadline(), ended)
+	all, err := t.List(j.deadline(), ended, func(_ string, n twophase.Name) bool { return n.Lineage == j.lineage })
 	if err != nil {
 		j.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(l ListedTransaction) bool { return l.Name.Lineage != j.lineage })
+	return all
 }
 
 // Case 48: a job is gone for good, and its transactions are ended by hand.
@@ -81,8 +81,12 @@ func TestListAndEndTransactions(t *testing.T) {
 		}
 		if c.fake == nil { // kfake forgets how they ended
 			for i, want := range []string{"CompleteCommit", "CompleteAbort"} {
-				if l := tool.of(j, true); len(l) != 2 || l[i].State != want || l[i].Open() {
+				l := tool.of(j, true)
+				if len(l) != 2 || l[i].State != want || l[i].Open() {
 					t.Errorf("ended: %+v", l)
+				}
+				if got := l[i].Outcome(held[i].Txn); got != []string{"committed", "lost"}[i] {
+					t.Errorf("outcome %q of %+v", got, l[i])
 				}
 			}
 		}
@@ -105,35 +109,35 @@ func TestIncompleteListOfTransactions(t *testing.T) {
 			t.Errorf("%v: listed %+v after %d failures", key, got, seen.Load())
 		}
 		fault(c.fake, key, -1, answer)
-		_, err := c.transactions(StartTimeout(400*time.Millisecond)).List(t.Context(), false)
+		_, err := c.transactions(StartTimeout(400*time.Millisecond)).List(t.Context(), false, func(string, twophase.Name) bool { return true })
 		if err == nil || !strings.Contains(err.Error(), "incomplete") || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			t.Errorf("%v: got %v", key, err)
 		}
 	}
 }
 
-func TestSplitTransactionalID(t *testing.T) {
+func TestParseTransactionalID(t *testing.T) {
 	name := twophase.Name{Lineage: "lin", Attempt: 3, Operator: "a.b%", Subtask: 1, Slot: 2}
 	for _, prefix := range []string{"p", "weir.test", "100%", "%2E"} {
 		id := transactionalID(prefix, name)
-		if p, n, ok := splitTransactionalID(id); !ok || p != prefix || n != name {
+		if p, n, ok := ParseTransactionalID(id); !ok || p != prefix || n != name {
 			t.Errorf("%s: %q %+v %v", id, p, n, ok)
 		}
 	}
 	for _, id := range []string{
 		"", "x", ".lin.3.op.1.2", "p.lin.3.op.1", "p.lin.3.op.1.2.3", "p.lin.03.op.1.2", "p.lin.3.op.-1.2", "p%41.lin.3.op.1.2", "p%2e.lin.3.op.1.2", "p.q.lin.3.op.1.2",
 	} {
-		if _, _, ok := splitTransactionalID(id); ok {
+		if _, _, ok := ParseTransactionalID(id); ok {
 			t.Errorf("%q was taken for an id of Weir", id)
 		}
 	}
 }
 
-func FuzzSplitTransactionalID(f *testing.F) {
+func FuzzParseTransactionalID(f *testing.F) {
 	f.Add("p.lin.3.op.1.2")
 	f.Add("we%2Eir.lin.3.o%25p.1.2")
 	f.Fuzz(func(t *testing.T, id string) {
-		if prefix, name, ok := splitTransactionalID(id); ok && transactionalID(prefix, name) != id {
+		if prefix, name, ok := ParseTransactionalID(id); ok && transactionalID(prefix, name) != id {
 			t.Errorf("%q is %q %+v", id, prefix, name)
 		}
 	})

@@ -70,7 +70,7 @@ type TimelineSnapshot struct {
 	Bytes int64 `json:"bytes"`
 	// Committables that it lists; Open are those not proven to be committed.
 	Committables int               `json:"committables"`
-	Open         []OpenCommittable `json:"open"`
+	Open         []OpenCommittable `json:"open,omitempty"`
 	// Committed tells of the mark: all committables are committed.
 	Committed bool `json:"committed"`
 	// Alive: a start may go on from it. Else Void says why not.
@@ -133,7 +133,10 @@ const (
 	GoesOn            NextStep = "goes on"
 	BeginsFromNothing NextStep = "begins from nothing"
 	HasFinished       NextStep = "has finished"
-	IsRefused         NextStep = "is refused"
+	// WasCanceled: a start is refused, for the checkpoints were deleted with
+	// the job; all that they held was committed before.
+	WasCanceled NextStep = "was canceled"
+	IsRefused   NextStep = "is refused"
 )
 
 // Jobs lists the jobs that have a directory in a storage.
@@ -165,15 +168,19 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage()}
+	t := &Timeline{
+		Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage(),
+		Attempts: []TimelineAttempt{}, Snapshots: []TimelineSnapshot{}, Unfinished: []UnfinishedSnapshot{}, Losses: []AcceptedLoss{},
+	}
 	t.ExactlyOnceSinks = s.view.sinks()
 	s.ExactlyOnceSinks, s.view.exactlyOnce = len(t.ExactlyOnceSinks) > 0, len(t.ExactlyOnceSinks) > 0
-	t.Attempts = s.view.timeline()
-	t.Losses = s.ledger.acceptedLosses()
+	t.Attempts = append(t.Attempts, s.view.timeline()...)
+	t.Losses = append(t.Losses, s.ledger.acceptedLosses()...)
 	if t.Next, err = s.next(ctx, broken); err != nil {
 		return nil, err
 	}
-	t.Snapshots, err = s.snapshots(ctx, dirs, t.Next.From)
+	snapshots, err := s.snapshots(ctx, dirs, t.Next.From)
+	t.Snapshots = append(t.Snapshots, snapshots...)
 	for _, id := range sortedKeys(dirs) {
 		if files := dirs[id]; !has(files, snapshot.MetadataName) {
 			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(o.Job, id), len(files), sum(files)})

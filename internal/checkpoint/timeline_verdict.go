@@ -84,6 +84,9 @@ func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
 	if err := s.checkLedger(ctx); err != nil {
 		return refusal(err)
 	}
+	if err := s.view.ended(); err != nil && s.view.final[s.view.running].Outcome == Canceled {
+		return NextStart{Does: WasCanceled, Why: err.Error()}, nil
+	}
 	from, err := s.goOn(ctx)
 	switch {
 	case err != nil:

@@ -1,0 +1,117 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/file"
+)
+
+// directory is a checkpoint directory with the jobs to look at.
+type directory struct {
+	blobs *file.Blobs
+	jobs  []string
+}
+
+// openDirectory finds the jobs in a checkpoint directory, or the one of a
+// job's directory; job, if not empty, chooses one.
+func openDirectory(ctx context.Context, dir, job string) (*directory, error) {
+	abs, err := filepath.Abs(strings.TrimPrefix(dir, "file://"))
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(abs)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is no directory", abs)
+	}
+	d := &directory{}
+	if isJob(abs) {
+		d.blobs, d.jobs = file.New(filepath.Dir(abs)), []string{filepath.Base(abs)}
+	} else {
+		d.blobs = file.New(abs)
+		if d.jobs, err = checkpoint.Jobs(ctx, d.blobs); err != nil {
+			return nil, fmt.Errorf("look for jobs in %s: %w", abs, err)
+		}
+	}
+	if len(d.jobs) == 0 {
+		return nil, fmt.Errorf("%s is neither a job's directory nor one of checkpoints: there is no ledger and no chk-N in it, or in a directory in it", abs)
+	}
+	if job != "" {
+		if !slices.Contains(d.jobs, job) {
+			return nil, fmt.Errorf("%s has no job %q; it has %s", abs, job, strings.Join(d.jobs, ", "))
+		}
+		d.jobs = []string{job}
+	}
+	return d, nil
+}
+
+// isJob reports whether a directory holds a ledger or checkpoints itself.
+func isJob(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.IsDir() && (e.Name() == "ledger" || strings.HasPrefix(e.Name(), "chk-"))
+	})
+}
+
+// look reads the timelines of the jobs.
+func (d *directory) look(ctx context.Context, verify bool) ([]*checkpoint.Timeline, error) {
+	all := make([]*checkpoint.Timeline, 0, len(d.jobs))
+	for _, job := range d.jobs {
+		t, err := checkpoint.Look(ctx, checkpoint.LookOptions{Job: job, Blobs: d.blobs, OpenPath: openPath, Verify: verify})
+		if err != nil {
+			return nil, fmt.Errorf("job %s in %s: %w", job, d.blobs, err)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// openPath opens the storage of a snapshot outside the checkpoint directory.
+func openPath(path string) (storage.Blobs, string, error) {
+	if filepath.Base(path) == snapshot.MetadataName {
+		path = filepath.Dir(path)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: %s does not exist (%w)", snapshot.ErrNotSnapshot, path, storage.ErrNotFound)
+	}
+	return file.New(filepath.Dir(path)), filepath.Base(path), nil
+}
+
+// lock keeps the jobs from being started. It fails if one runs.
+func (d *directory) lock() (unlock func(), err error) {
+	var held []func() error
+	unlock = func() {
+		for _, u := range held {
+			// The process ends soon, and the lock with it.
+			_ = u()
+		}
+	}
+	for _, job := range d.jobs {
+		u, err := d.blobs.LockDir(job)
+		var locked *file.LockedError
+		switch {
+		case errors.As(err, &locked):
+			unlock()
+			return nil, fmt.Errorf("the job runs, or somebody else is at it: %w", err)
+		case errors.Is(err, errors.ErrUnsupported):
+			continue // the ledger fences, if need be
+		case err != nil:
+			unlock()
+			return nil, err
+		}
+		held = append(held, u)
+	}
+	return unlock, nil
+}

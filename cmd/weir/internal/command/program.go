@@ -1,0 +1,151 @@
+// Package command is the program weir, with everything it touches passed in.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Program is what a run of weir touches.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Interactive tells that somebody sits at Stdin and can be asked.
+	Interactive bool
+	Now         func() time.Time
+}
+
+const help = `weir looks at the snapshots and the ledger of jobs, and at their transactions.
+
+Usage:
+  weir checkpoints DIR                 what a job has been started from, which
+                                       snapshots there are, and what each is
+                                       good for
+  weir kafka-transactions list         the open transactions of jobs in Kafka,
+                                       and what each waits for
+  weir kafka-transactions commit       end such transactions by hand, after
+  weir kafka-transactions abort        saying what it costs
+  weir help [COMMAND]                  flags of a command
+
+Exit codes: 0 done, 1 failed or refused (checkpoints --verify: or a snapshot is
+damaged), 2 wrong usage.
+`
+
+// usageError is a command line that is wrong.
+type usageError struct{ error }
+
+func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Run does what the arguments say and returns the exit code.
+func (p *Program) Run(ctx context.Context, args []string) int {
+	err := p.dispatch(ctx, args)
+	var wrong usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &wrong):
+		fmt.Fprintf(p.Stderr, "weir: %v\nTry: weir help\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(p.Stderr, "weir: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	return exitFailed
+}
+
+func (p *Program) dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		fmt.Fprint(p.Stderr, help)
+		return misuse("no command")
+	}
+	switch name, rest := args[0], args[1:]; name {
+	case "checkpoints":
+		return p.checkpoints(ctx, rest)
+	case "kafka-transactions":
+		return p.transactions(ctx, rest)
+	case "help", "-h", "-help", "--help":
+		return p.help(ctx, rest)
+	default:
+		return misuse("unknown command %q; commands are checkpoints, kafka-transactions and help", name)
+	}
+}
+
+func (p *Program) help(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		fmt.Fprint(p.Stdout, help)
+		return nil
+	}
+	switch args[0] {
+	case "checkpoints":
+		return p.checkpoints(ctx, []string{"--help"})
+	case "kafka-transactions":
+		return p.transactions(ctx, []string{"--help"})
+	}
+	return misuse("no help on %q", args[0])
+}
+
+// flags are those of a command.
+type flags struct {
+	*flag.FlagSet
+	usage  string
+	rows   []string
+	output string
+}
+
+func newFlags(usage string) *flags {
+	f := &flags{FlagSet: flag.NewFlagSet("", flag.ContinueOnError), usage: usage, output: "text"}
+	f.SetOutput(io.Discard)
+	f.text(&f.output, "output", "FORM", "text, or json for programs. Default text.")
+	return f
+}
+
+func (f *flags) text(target *string, name, arg, help string) {
+	f.StringVar(target, name, *target, "")
+	f.rows = append(f.rows, fmt.Sprintf("  --%s %s\n        %s\n", name, arg, help))
+}
+
+func (f *flags) boolean(target *bool, name, help string) {
+	f.BoolVar(target, name, false, "")
+	f.rows = append(f.rows, fmt.Sprintf("  --%s\n        %s\n", name, help))
+}
+
+// parse reads flags and arguments in any order. It returns false if help was
+// asked for, and given.
+func (f *flags) parse(out io.Writer, args []string) (operands []string, proceed bool, err error) {
+	for {
+		if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+			slices.Sort(f.rows)
+			fmt.Fprintf(out, "%s\nFlags:\n%s", f.usage, strings.Join(f.rows, ""))
+			return nil, false, nil
+		} else if err != nil {
+			return nil, false, misuse("%s", strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag -", 1))
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		operands, args = append(operands, f.Arg(0)), f.Args()[1:]
+	}
+	if f.output != "text" && f.output != "json" {
+		return nil, false, misuse("--output %q: allowed is one of text, json", f.output)
+	}
+	return operands, true, nil
+}
+
+func (p *Program) writeJSON(v any) error {
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,261 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/connector/kafka"
+	"github.com/weirstream/weir/connector/twophase"
+)
+
+const transactionsUsage = `Usage: weir kafka-transactions list|commit|abort [flags]
+
+List the open transactions of exactly-once sinks, by lineage, with what each
+waits for, or end them by hand: where a job is gone for good, or readers wait
+behind a transaction that nobody ends. Ids are those of exactly-once sinks,
+<prefix>.<lineage>.<attempt>.<sink>.<subtask>.<slot>; others are left alone.
+
+With --checkpoint-dir it can be told which transactions a snapshot lists: those
+are to be committed, the others aborted, as a start of the job does. The job
+must not run then, and cannot be started meanwhile. commit and abort say what
+they cost before they do anything.
+`
+
+// transactionFlags say which transactions, and what may be done.
+type transactionFlags struct {
+	servers, dir, job   string
+	prefix, lineage, id string
+	timeout             time.Duration
+	all, yes            bool
+	acceptLoss          bool
+	acceptDuplicates    bool
+	output              string
+}
+
+func (p *Program) transactions(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return misuse("kafka-transactions needs a command: list, commit or abort")
+	}
+	f := newFlags(transactionsUsage)
+	t := transactionFlags{servers: "localhost:9092", timeout: 30 * time.Second}
+	f.text(&t.servers, "bootstrap-servers", "HOST:PORT,…", "Brokers to start from. Default localhost:9092.")
+	f.text(&t.dir, "checkpoint-dir", "DIR", "The checkpoint directory, or a job's directory in it.")
+	f.text(&t.job, "job", "NAME", "Transactions of this job in the checkpoint directory only.")
+	f.text(&t.prefix, "prefix", "P", "Transactions with this prefix (of kafka.ExactlyOnce) only.")
+	f.text(&t.lineage, "lineage", "L", "Transactions of this lineage only.")
+	f.text(&t.id, "id", "ID", "The transaction with this transactional id only.")
+	f.DurationVar(&t.timeout, "timeout", t.timeout, "")
+	f.rows = append(f.rows, "  --timeout D\n        How long to wait for all brokers to answer. Default 30s.\n")
+	command, help := args[0], slices.Contains([]string{"-h", "-help", "--help"}, args[0])
+	if help {
+		args = []string{"", "--help"}
+	} else if !slices.Contains([]string{"list", "commit", "abort"}, command) {
+		return misuse("unknown command kafka-transactions %s; commands are list, commit and abort", command)
+	}
+	if help || command == "list" {
+		f.boolean(&t.all, "all", "list: ended transactions that the brokers remember as well.")
+	}
+	if help || command != "list" {
+		f.boolean(&t.yes, "yes", "commit, abort: do it without asking.")
+		f.boolean(&t.acceptLoss, "accept-loss", "abort: also what a snapshot lists, or may list; its output is lost for good.")
+		f.boolean(&t.acceptDuplicates, "accept-duplicates", "commit: also what no snapshot lists, or perhaps none; if the job is started again, its output is published twice.")
+	}
+	operands, proceed, err := f.parse(p.Stdout, args[1:])
+	switch t.output = f.output; {
+	case err != nil || !proceed:
+		return err
+	case len(operands) > 0:
+		return misuse("unexpected argument %q", operands[0])
+	case t.job != "" && t.dir == "":
+		return misuse("--job needs --checkpoint-dir")
+	case command == "list":
+		return p.listTransactions(ctx, t)
+	}
+	return p.endTransactions(ctx, t, command == "commit")
+}
+
+// find lists what the flags select.
+func (t transactionFlags) find(ctx context.Context, tool *kafka.Transactions, dir *directory) ([]entry, error) {
+	known := newRegister(nil)
+	if dir != nil {
+		lines, err := dir.look(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		known = newRegister(lines)
+	}
+	selected := func(id, prefix string, n twophase.Name) bool {
+		return (t.id == "" || t.id == id) && (t.prefix == "" || t.prefix == prefix) && (t.lineage == "" || t.lineage == n.Lineage) &&
+			(t.job == "" || known.jobs[n.Lineage] != nil)
+	}
+	listed, err := tool.List(ctx, t.all || dir != nil || t.id != "", func(prefix string, n twophase.Name) bool { return selected(t.id, prefix, n) })
+	if err != nil {
+		return nil, err
+	}
+	var all []entry
+	for _, l := range listed {
+		e := known.entryOf(l)
+		if selected(l.ID, l.Prefix, l.Name) && (l.Open() || t.all || t.id != "") {
+			all = append(all, e)
+		}
+	}
+	for _, e := range known.ended(listed) {
+		if selected(e.ID, e.Prefix, e.Name) {
+			all = slices.DeleteFunc(all, func(o entry) bool { return o.ID == e.ID && !o.Open() })
+			all = append(all, e)
+		}
+	}
+	sortEntries(all)
+	return all, nil
+}
+
+func (t transactionFlags) open(ctx context.Context) (*kafka.Transactions, *directory, error) {
+	var dir *directory
+	if t.dir != "" {
+		var err error
+		if dir, err = openDirectory(ctx, t.dir, t.job); err != nil {
+			return nil, nil, err
+		}
+	}
+	return kafka.NewTransactions(kafka.Brokers(strings.Split(t.servers, ",")...), kafka.StartTimeout(t.timeout)), dir, nil
+}
+
+func (p *Program) listTransactions(ctx context.Context, t transactionFlags) error {
+	tool, dir, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer tool.Close()
+	all, err := t.find(ctx, tool, dir)
+	if err != nil {
+		return err
+	}
+	if t.output == "json" {
+		return p.writeEntries(all, nil)
+	}
+	p.writeTransactions(all)
+	return nil
+}
+
+// endTransactions commits or aborts what the flags select: all or nothing is
+// refused, and each is then tried.
+func (p *Program) endTransactions(ctx context.Context, t transactionFlags, commit bool) error {
+	if t.id == "" && t.lineage == "" && t.prefix == "" && t.job == "" {
+		return misuse("say which transactions: --id, --lineage, --prefix or --job")
+	}
+	if !t.yes && (!p.Interactive || t.output == "json") {
+		return misuse("there is nobody to ask: add --yes once \"list\" shows what you mean")
+	}
+	tool, dir, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer tool.Close()
+	all, err := t.find(ctx, tool, dir)
+	if err != nil {
+		return err
+	}
+	if dir != nil {
+		dir.jobs = jobsOf(all)
+		unlock, err := dir.lock()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		// Only what is seen under the lock counts.
+		if all, err = t.find(ctx, tool, dir); err != nil {
+			return err
+		}
+	}
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.State != "Ongoing" })
+	if len(all) == 0 {
+		fmt.Fprintln(p.Stderr, "No transaction of that kind is open.")
+		return p.results(t, nil, nil)
+	}
+	p.writePlan(all, commit)
+	if missing := t.missing(all, commit); missing != "" {
+		return fmt.Errorf("refused, and nothing was done: add %s to accept that, or choose others", missing)
+	}
+	if !t.yes && !p.confirmed(len(all), commit) {
+		return errors.New("nothing was done")
+	}
+	return p.end(ctx, t, tool, all, commit)
+}
+
+func jobsOf(all []entry) (jobs []string) {
+	for _, e := range all {
+		if e.job != "" && !slices.Contains(jobs, e.job) {
+			jobs = append(jobs, e.job)
+		}
+	}
+	return jobs
+}
+
+// missing is the flag that the action lacks.
+func (t transactionFlags) missing(all []entry, commit bool) string {
+	for _, e := range all {
+		if need := e.need(commit); need == "--accept-loss" && !t.acceptLoss || need == "--accept-duplicates" && !t.acceptDuplicates {
+			return need
+		}
+	}
+	return ""
+}
+
+func (p *Program) confirmed(n int, commit bool) bool {
+	fmt.Fprintf(p.Stderr, "%s %s? [y/N] ", verb(commit), plural(n))
+	answer, _ := bufio.NewReader(p.Stdin).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+func verb(commit bool) string {
+	if commit {
+		return "Commit"
+	}
+	return "Abort"
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "1 transaction"
+	}
+	return fmt.Sprintf("%d transactions", n)
+}
+
+// end ends the transactions by the identity saved in a snapshot, or else by
+// that listed.
+func (p *Program) end(ctx context.Context, t transactionFlags, tool *kafka.Transactions, all []entry, commit bool) error {
+	results := make([]string, len(all))
+	var errs []error
+	for i, e := range all {
+		txn := e.Transaction
+		if e.saved != nil {
+			txn = *e.saved
+		}
+		act, done := tool.Abort, "aborted"
+		if commit {
+			act, done = tool.Commit, "committed"
+		}
+		if err := act(ctx, txn); err != nil {
+			errs = append(errs, err)
+			done = "failed: " + err.Error()
+		}
+		results[i] = done
+		if t.output == "text" {
+			fmt.Fprintf(p.Stdout, "%s: %s\n", e.ID, done)
+		}
+	}
+	return errors.Join(p.results(t, all, results), errors.Join(errs...))
+}
+
+func (p *Program) results(t transactionFlags, all []entry, results []string) error {
+	if t.output != "json" {
+		return nil
+	}
+	return p.writeEntries(all, results)
+}
