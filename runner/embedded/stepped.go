@@ -26,6 +26,8 @@ import (
 type Stepped struct {
 	a     *attempt
 	blobs storage.Blobs
+	// rounds is after how many, each of which did something, Settle gives up.
+	rounds int
 	// taken is the snapshot under way.
 	taken taken
 }
@@ -51,6 +53,9 @@ type SteppedOptions struct {
 	Now func() int64
 	// Logger may be nil, which discards.
 	Logger *slog.Logger
+	// Rounds bounds the work of one Settle, about a hundred thousand records
+	// or timers of a subtask each. Default 100.
+	Rounds int
 }
 
 // StoredSnapshot is a snapshot in a storage.
@@ -71,6 +76,9 @@ func NewStepped(g *graph.Graph, o SteppedOptions) (*Stepped, error) {
 	a.host, a.now = steppedHost{s}, o.Now
 	a.connect = func(_, _ *stage.Waker) queue { return &fifo{} }
 	a.target = func(int64) (storage.Blobs, string, bool) { return s.blobs, s.taken.dir, true }
+	if s.rounds = o.Rounds; s.rounds == 0 {
+		s.rounds = 100
+	}
 	a.start = &coord.Attempt{Lineage: g.Job, Number: o.Attempt}
 	if err := s.open(o.From); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -110,13 +118,9 @@ func (s *Stepped) Assign(source string, subtask int, splits ...[]byte) {
 	t.PostEvent(stage.SourceEvent{NoMoreSplits: true})
 }
 
-// restless is after how many rounds, each of which did something, Settle gives
-// up.
-const restless = 1000
-
 // Settle lets the subtasks work until none has anything to do.
 func (s *Stepped) Settle() error {
-	for range restless {
+	for range s.rounds {
 		any := false
 		for _, t := range s.a.wiring.tasks {
 			did, err := t.Work()

@@ -1,0 +1,137 @@
+package streamtest_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agg"
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/state"
+	"github.com/weirstream/weir/stream"
+	"github.com/weirstream/weir/streamtest"
+)
+
+func long(v int64) string {
+	return fmt.Sprintf("a text that is far too long for a slot in line: %d", v)
+}
+
+func TestEveryKindOfStateCanBeLookedAt(t *testing.T) {
+	h := streamtest.Process(t, func(v int64) int64 { return v % 10 }, newHoard, streamtest.Parallelism(2))
+	h.Push(3, 13, 4, 23)
+	same := func(what string, got, want any) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	for range 2 { // a look changes nothing
+		last, ok := streamtest.Value[point](h, "last", int64(3))
+		same("value", []any{last, ok}, []any{point{23, -23}, true})
+		tags, _ := streamtest.Value[[]string](h, "tags", int64(3))
+		same("coded value", tags, []string{"tag", long(23)})
+		text, _ := streamtest.Value[string](h, "text", int64(4))
+		same("text", text, long(4))
+		named, _ := streamtest.Value[point](h, "named", int64(4), state.Codec(codec.JSON[point]()))
+		same("value with a codec", named, point{4, 1})
+		same("list", streamtest.List[string](h, "all", int64(3)), []string{long(3), long(13), long(23)})
+		same("map", streamtest.Map[int64, string](h, "seen", int64(3)), map[int64]string{3: long(3), 13: long(13), 23: long(23)})
+		sum, ok := streamtest.Value[int64](h, "sum", int64(3))
+		same("reducing", []any{sum, ok}, []any{int64(39), true})
+		mean, ok := streamtest.Aggregating(h, "mean", int64(3), agg.Avg(identity))
+		same("aggregating", []any{mean, ok}, []any{13.0, true})
+		keys := streamtest.Keys[int64](h, "all")
+		slices.Sort(keys)
+		same("keys", keys, []int64{3, 4})
+	}
+	last, ok := streamtest.Value[point](h, "last", int64(5))
+	same("no value", []any{last, ok}, []any{point{}, false})
+	same("no list", streamtest.List[string](h, "all", int64(5)), []string(nil))
+	same("no map", streamtest.Map[int64, string](h, "seen", int64(5)), map[int64]string(nil))
+	_, ok = streamtest.Aggregating(h, "mean", int64(5), agg.Avg(identity))
+	same("no aggregate", ok, false)
+}
+
+func TestALookSeesWhatHasExpired(t *testing.T) {
+	h := streamtest.Process(t, func(v int64) int64 { return max(v, -v) }, newHoard)
+	held := func(name string) bool {
+		_, ok := streamtest.Value[int64](h, name, int64(7))
+		return ok
+	}
+	h.Push(7)
+	h.AdvanceClock(40 * time.Second)
+	h.Push(-7) // reads
+	if !held("brief") || !held("warm") {
+		t.Error("a value has expired too early")
+	}
+	h.AdvanceClock(30 * time.Second)
+	if held("brief") || !held("warm") {
+		t.Errorf("after 70 s without a write, 30 s after a read: brief %v, warm %v", held("brief"), held("warm"))
+	}
+	h.AdvanceClock(30 * time.Second)
+	if held("warm") {
+		t.Error("looking has kept a value from expiring")
+	}
+}
+
+func TestWrongLooks(t *testing.T) {
+	hoarder := func(t testing.TB) *streamtest.Harness[int64, string] {
+		h := streamtest.Process(t, identity, newHoard)
+		h.Push(1)
+		return h
+	}
+	twins := func(in stream.Stream[word]) stream.Stream[string] {
+		one := stream.Process(stream.KeyBy(in, word.self), "one", newTally)
+		words := stream.Map(one, func(s string) word { return word(s) })
+		return stream.Process(stream.KeyBy(words, word.self), "two", newTally)
+	}
+	for _, c := range []struct {
+		name string
+		test func(testing.TB)
+		says []string
+	}{
+		{"unknown name", func(t testing.TB) { streamtest.Value[int64](hoarder(t), "summ", int64(1)) },
+			[]string{`there is no state "summ"`, "process/last", "process/warm"}},
+		{"no state", func(t testing.TB) {
+			streamtest.Value[int64](streamtest.Process(t, word.self, newForgetful), "n", "a")
+		}, []string{`there is no state "n": no operator declares keyed state`}},
+		{"wrong type", func(t testing.TB) { streamtest.Value[string](hoarder(t), "sum", int64(1)) },
+			[]string{`state "sum" of operator "process" is a reducing of int64; the test asks for a reducing of string`}},
+		{"wrong type of an absent value", func(t testing.TB) { streamtest.Value[string](hoarder(t), "brief", int64(5)) },
+			[]string{`is a value of int64; the test asks for a value of string`}},
+		{"wrong kind", func(t testing.TB) { streamtest.List[string](hoarder(t), "seen", int64(1)) },
+			[]string{`is a map of int64 to string; the test asks for a list of string`}},
+		{"wrong map key", func(t testing.TB) { streamtest.Map[string, string](hoarder(t), "seen", int64(1)) },
+			[]string{`is a map of int64 to string; the test asks for a map of string to string`}},
+		{"wrong aggregator", func(t testing.TB) {
+			streamtest.Aggregating(hoarder(t), "mean", int64(1), agg.SumFloat(identity))
+		}, []string{`is a aggregating avg`, `the test asks for a aggregating sum-float`}},
+		{"wrong key", func(t testing.TB) { streamtest.Value[int64](hoarder(t), "sum", "1") },
+			[]string{`the keys of operator "process" are of int64; the test asks by a key of type string`}},
+		{"wrong key type of Keys", func(t testing.TB) { streamtest.Keys[int32](hoarder(t), "sum") },
+			[]string{`are of int64; the test asks by a key of type int32`}},
+		{"codec left out", func(t testing.TB) { streamtest.Value[point](hoarder(t), "named", int64(1)) },
+			[]string{`is a value of json; the test asks for a value of struct`}},
+		{"ambiguous", func(t testing.TB) { streamtest.Value[int64](streamtest.New(t, twins), "n", "a") },
+			[]string{`several operators declare a state "n": name one of one/n, two/n`}},
+		{"ambiguous timers", func(t testing.TB) { streamtest.Timers(streamtest.New(t, twins), stream.EventTime, "a") },
+			[]string{"Timers: several operators are keyed: name one of one, two"}},
+		{"timers of nobody", func(t testing.TB) {
+			streamtest.Timers(streamtest.New(t, twins), stream.EventTime, "a", "three")
+		}, []string{`there is no keyed operator "three"; there are one, two`}},
+		{"timers without keys", func(t testing.TB) {
+			var calls []string
+			streamtest.Timers(streamtest.ProcessUnkeyed(t, newBuffer(&calls)), stream.EventTime, "a")
+		}, []string{"Timers: no operator is keyed"}},
+		{"no such list", func(t testing.TB) { streamtest.OperatorList[string](hoarder(t), "stored") },
+			[]string{`no operator declares an operator list "stored"`}},
+		{"list of another type", func(t testing.TB) {
+			var calls []string
+			streamtest.OperatorList[int64](streamtest.ProcessUnkeyed(t, newBuffer(&calls)), "stored")
+		}, []string{`operator list "stored" of operator "process" holds elements of string; the test asks for int64`}},
+	} {
+		t.Run(c.name, func(t *testing.T) { mustSay(t, failing(t, c.test), c.says...) })
+	}
+}

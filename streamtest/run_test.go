@@ -1,0 +1,171 @@
+package streamtest_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agg"
+	"github.com/weirstream/weir/connector/datagen"
+	"github.com/weirstream/weir/state"
+	"github.com/weirstream/weir/stream"
+	"github.com/weirstream/weir/streamtest"
+	"github.com/weirstream/weir/watermark"
+	"github.com/weirstream/weir/window"
+)
+
+// words are n words of seven kinds.
+func words(n int) []word {
+	ws := make([]word, n)
+	for i := range ws {
+		ws[i] = word(fmt.Sprint("word-", i%7))
+	}
+	return ws
+}
+
+// counting is a job that counts words with a function.
+func counting[P stream.Processor[string, word, string]](n int, newP func(*state.Registry) P) func(*stream.Job) stream.Stream[string] {
+	return func(job *stream.Job) stream.Stream[string] {
+		return stream.Process(stream.KeyBy(stream.FromSlice(job, "words", words(n)), word.self), "count", newP)
+	}
+}
+
+func TestRunReturnsTheOutput(t *testing.T) {
+	for _, opts := range [][]streamtest.RunOption{
+		nil,
+		{streamtest.Parallelism(3)},
+		{streamtest.AtRecord(5), streamtest.CheckpointEvery(3)},
+	} {
+		got := streamtest.Run(t, counting(9, newTally), opts...)
+		slices.Sort(got)
+		want := []string{"word-0 1", "word-0 2", "word-1 1", "word-1 2", "word-2 1", "word-3 1", "word-4 1", "word-5 1", "word-6 1"}
+		if !slices.Equal(got, want) {
+			t.Errorf("options %v: got %q, want %q", opts, got, want)
+		}
+	}
+}
+
+func TestStateSurvivesCrashes(t *testing.T) {
+	for _, crashes := range [][]streamtest.RunOption{
+		{streamtest.AtRecord(1)},
+		{streamtest.AtRecord(700)},
+		{streamtest.AfterCheckpoint(1)},
+		{streamtest.CheckpointEvery(50), streamtest.AfterCheckpoint(3).Then(3), streamtest.AtRecord(70).Then(1), streamtest.AtRecord(33).Then(4)},
+		{streamtest.Parallelism(2), streamtest.AtRandom(1), streamtest.AtRandom(2), streamtest.AtRandom(3), streamtest.AtRandom(4)},
+	} {
+		if got := streamtest.Survives(t, counting(700, newTally), crashes...); len(got) != 700 {
+			t.Errorf("%v: %d records, 700 went in", crashes, len(got))
+		}
+	}
+}
+
+// The bugs that Survives is there for.
+func TestWhatDoesNotSurvive(t *testing.T) {
+	message := failing(t, func(t testing.TB) {
+		streamtest.Survives(t, counting(70, newForgetful), streamtest.AtRecord(40))
+	})
+	mustSay(t, message, "with crashes the job emits other records than without", "32 records lost, 32 records too many", "lost [word-0 6,", "word-6 1")
+
+	// What a start leaves out is lost, what it makes up is too many.
+	starts := 0
+	message = failing(t, func(t testing.TB) {
+		streamtest.Survives(t, func(job *stream.Job) stream.Stream[int] {
+			starts++
+			off := 0
+			if starts == 3 { // straight, until the crash, after it
+				off = 10
+			}
+			return stream.Map(stream.FromSlice(job, "numbers", []int{1, 2, 3, 4}), func(v int) int { return v + off })
+		}, streamtest.AfterCheckpoint(1), streamtest.CheckpointEvery(2))
+	})
+	mustSay(t, message, "2 records lost, 2 records too many", "lost [3, 4]", "too many [13, 14]")
+}
+
+func TestWindowsSurviveCrashes(t *testing.T) {
+	clicks := thousandClicks()
+	build := func(job *stream.Job) stream.Stream[string] {
+		one := stream.FromSlice(job, "one", clicks, watermark.Bounded(50*time.Millisecond, Click.Time))
+		more := stream.From(job, "more", datagen.Source(500, func(i int64) Click {
+			return Click{ID: fmt.Sprint("request-", i%100), At: time.UnixMilli(2 * i)}
+		}, datagen.Interleaved()), watermark.Monotonous(Click.Time))
+		return stream.Aggregate(stream.KeyBy(stream.Union(one, more), Click.RequestID), "count",
+			window.Sliding(200*time.Millisecond, 100*time.Millisecond), agg.Count[Click](),
+			func(id string, w window.Span, n int64) string { return fmt.Sprint(id, " ", w.End, " ", n) })
+	}
+	got := streamtest.Survives(t, build, streamtest.Parallelism(2),
+		streamtest.AtRecord(900), streamtest.AfterCheckpoint(2).Then(3), streamtest.AtRandom(11), streamtest.AtRandom(12).Then(1))
+	if slices.Sort(got); len(got) < 1000 || len(slices.Compact(slices.Clone(got))) != len(got) {
+		t.Errorf("%d windows, some of them twice", len(got))
+	}
+}
+
+// Records with pointers are compared by what they point to.
+func TestRecordsWithPointersSurvive(t *testing.T) {
+	type boxed struct{ V *int }
+	streamtest.Survives(t, func(job *stream.Job) stream.Stream[boxed] {
+		return stream.Map(stream.FromSlice(job, "numbers", []int{1, 2, 3, 3}), func(v int) boxed { return boxed{&v} })
+	}, streamtest.AtRecord(2))
+}
+
+func TestWrongRuns(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		test func(testing.TB)
+		says []string
+	}{
+		{"no crash", func(t testing.TB) { streamtest.Survives(t, counting(7, newTally)) },
+			[]string{"Survives needs a crash"}},
+		{"a crash behind the end", func(t testing.TB) {
+			streamtest.Survives(t, counting(70, newTally), streamtest.AtRecord(20), streamtest.AtRecord(71))
+		}, []string{"the crash at record 71 of start 2 was not reached: its sources emitted", "to their end"}},
+		{"a crash behind the last checkpoint", func(t testing.TB) {
+			streamtest.Run(t, counting(70, newTally), streamtest.AfterCheckpoint(8), streamtest.CheckpointEvery(10))
+		}, []string{"the crash after checkpoint 8 of start 1 was not reached"}},
+		{"record 0", func(t testing.TB) { streamtest.Run(t, counting(7, newTally), streamtest.AtRecord(0)) },
+			[]string{"the crash at record 0 cannot be", "count from 1"}},
+		{"parallelism below 0", func(t testing.TB) {
+			streamtest.Run(t, counting(7, newTally), streamtest.AtRecord(1).Then(-2))
+		}, []string{"cannot start with parallelism -2"}},
+		{"checkpoints at every -1", func(t testing.TB) {
+			streamtest.Run(t, counting(7, newTally), streamtest.CheckpointEvery(-1))
+		}, []string{"CheckpointEvery(-1)"}},
+		{"a source without end", func(t testing.TB) {
+			streamtest.Run(t, func(job *stream.Job) stream.Stream[int64] {
+				return stream.From(job, "numbers", datagen.Source(-1, func(i int64) int64 { return i }))
+			})
+		}, []string{`source "numbers" never ends`}},
+		{"build error", func(t testing.TB) {
+			streamtest.Run(t, func(job *stream.Job) stream.Stream[int] { return stream.FromSlice(job, "no id!", []int{1}) })
+		}, []string{"the job cannot be built", "no id!"}},
+		{"a job that fails", func(t testing.TB) {
+			streamtest.Run(t, func(job *stream.Job) stream.Stream[word] {
+				return stream.TryMap(stream.FromSlice(job, "words", words(3)), func(word) (word, error) { return "", errors.New("broken") }, stream.ID("breaker"))
+			})
+		}, []string{"the job failed", `operator "breaker"`, "broken"}},
+		{"a job that fails after a crash", func(t testing.TB) {
+			starts := 0
+			streamtest.Run(t, func(job *stream.Job) stream.Stream[word] {
+				starts++
+				third := starts == 3
+				return stream.Map(stream.FromSlice(job, "words", words(30)), func(w word) word {
+					if third {
+						panic("out of paper")
+					}
+					return w
+				})
+			}, streamtest.AtRecord(10))
+		}, []string{"start 2: the job failed", "panic: out of paper", "run_test.go"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { mustSay(t, failing(t, c.test), c.says...) })
+	}
+}
+
+func TestACrashSaysWhere(t *testing.T) {
+	got := fmt.Sprint(streamtest.AtRecord(3), ", ", streamtest.AfterCheckpoint(2).Then(4))
+	if want := "the crash at record 3, the crash after checkpoint 2"; strings.TrimSpace(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
