@@ -1,17 +1,26 @@
 #!/usr/bin/env bash
 # Measures Weir beside Apache Flink on the same machine, job by job, each pair
-# in one go, and prints a table of steady rates in millions of records per
-# second.
+# in one go, and prints a table of rates in millions of records per second, and
+# for Kafka jobs of CPU time per record, that of the broker apart.
 #
-#   bench/compare.sh [JOB ...]      default: all jobs
+#   bench/compare.sh [JOB ...]      default: all synthetic jobs; "kafka" is all
+#                                   Kafka jobs
 #
-# Needs Go, Java 17 or newer and Maven; the first run downloads Flink's
-# artifacts. Rates on a shared machine drift: believe the ratios, and run it
-# more than once.
+# PAIRS is how often each pair is run (default 1; the table has every run).
+# Needs Go, Java 17 or newer and Maven; the first run downloads the artifacts of
+# Flink and, for Kafka jobs, of a broker, which both systems then share (KAFKA:
+# HOST:PORT of one that runs already; KAFKA_PORT: where to start one, default
+# 19392). Rates on a shared machine drift: believe the ratios, and run it more
+# than once.
 set -euo pipefail
 cd "$(dirname "$0")"
 bin=$(mktemp -d)
-trap 'rm -rf "$bin"' EXIT
+broker=
+cleanup() {
+  [ -z "$broker" ] || ../scripts/kafka/kafka.sh stop "$broker"
+  rm -rf "$bin"
+}
+trap cleanup EXIT
 go build -o "$bin/rate" ./rate
 
 # job, records, keys
@@ -25,20 +34,63 @@ workload() {
     timers)       echo 10000000 1000000 ;;
     tumbling)     echo 30000000 1000000 ;;
     sliding)      echo 6000000 1000 ;;
+    kafka-*)      echo "${KAFKA_RECORDS:-5000000}" 10000 ;;
     *) echo "no job $1" >&2; exit 2 ;;
   esac
 }
 
-rate_of() { sed -n 's/.*"records_per_second":\([0-9.e+]*\).*/\1/p'; }
+json() { sed -n "s/.*\"$1\":\([0-9.e+-]*\).*/\1/p"; }  # NAME
+anchor() { sed -n "s/.*$1=\([0-9.]*\).*/\1/p" | tail -1; } # NAME
+
+# start_kafka starts a broker, unless there is one, and loads it once.
+start_kafka() { # RECORDS KEYS
+  [ -z "${loaded:-}" ] || return 0
+  if [ -z "${KAFKA:-}" ]; then
+    broker=$bin/kafka
+    KAFKA=$(../scripts/kafka/kafka.sh start "$broker" "${KAFKA_PORT:-19392}")
+  fi
+  "$bin/rate" -job kafka-load -records "$1" -keys "$2" -bootstrap-servers "$KAFKA" >&2
+  loaded=yes
+}
+
+# broker_ms is the CPU time that the broker has used, if it is ours.
+broker_ms() {
+  [ -n "$broker" ] || { echo 0; return; }
+  awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); printf "%.0f\n", ($12 + $13) * 1000 / hz }' "/proc/$(cat "$broker"/node-1/pid)/stat"
+}
+
+kafka_pair() { # JOB RECORDS KEYS
+  start_kafka "$2" "$3"
+  local b0 b1 b2 flink weir
+  b0=$(broker_ms)
+  flink=$(HEAP=${HEAP:--Xms2g -Xmx2g} ./flink/run.sh "$1" "$2" "$3" 2 "$KAFKA" 2>/dev/null)
+  b1=$(broker_ms)
+  weir=$("$bin/rate" -job "$1" -records "$2" -keys "$3" -parallelism 2 -bootstrap-servers "$KAFKA" -json | tail -1)
+  b2=$(broker_ms)
+  awk -v j="$1" -v k="$3" -v n="$2" -v f="$(anchor rate <<< "$flink")" -v w="$(json records_per_second <<< "$weir")" \
+    -v fc="$(anchor cpu <<< "$flink")" -v wc="$(json cpu_us_per_record <<< "$weir")" -v fb=$((b1 - b0)) -v wb=$((b2 - b1)) \
+    'BEGIN { printf "| %s | %d | %.2f | %.2f | %.1f× | %.2f + %.2f | %.2f + %.2f |\n", j, k, f/1e6, w/1e6, w/f, fc, fb*1e3/n, wc, wb*1e3/n }'
+}
+
+pair() { # JOB RECORDS KEYS
+  local flink weir
+  flink=$(./flink/run.sh "$1" "$2" "$3" 2 2>/dev/null | anchor rate)
+  # Weir needs more records for a steady window of some seconds.
+  weir=$("$bin/rate" -job "$1" -records "$(($2 * ${SCALE:-2}))" -keys "$3" -parallelism 2 -json | tail -1 | json records_per_second)
+  awk -v j="$1" -v k="$3" -v f="$flink" -v w="$weir" \
+    'BEGIN { printf "| %s | %d | %.2f | %.2f | %.1f× | | |\n", j, k, f/1e6, w/1e6, w/f }'
+}
 
 jobs=("$@")
 [ ${#jobs[@]} -gt 0 ] || jobs=(chain keyed keyed-string dedupe mapstate timers tumbling sliding)
-printf '| job | keys | Flink M/s | Weir M/s | ratio |\n|---|---|---|---|---|\n'
-for job in "${jobs[@]}"; do
-  read -r n k < <(workload "$job")
-  flink=$(./flink/run.sh "$job" "$n" "$k" 2 2>/dev/null | sed -n 's/.*rate=\([0-9]*\).*/\1/p' | tail -1)
-  # Weir needs more records for a steady window of some seconds.
-  weir=$("$bin/rate" -job "$job" -records "$((n * ${SCALE:-2}))" -keys "$k" -parallelism 2 -json | tail -1 | rate_of)
-  awk -v j="$job" -v k="$k" -v f="$flink" -v w="$weir" \
-    'BEGIN { printf "| %s | %d | %.2f | %.2f | %.1f× |\n", j, k, f/1e6, w/1e6, w/f }'
+[ "${jobs[*]}" != kafka ] || jobs=(kafka-read kafka-window kafka-copy)
+printf '| job | keys | Flink M/s | Weir M/s | ratio | Flink CPU µs/record + broker | Weir CPU µs/record + broker |\n|---|---|---|---|---|---|---|\n'
+for _ in $(seq "${PAIRS:-1}"); do
+  for job in "${jobs[@]}"; do
+    read -r n k < <(workload "$job")
+    case $job in
+      kafka-*) kafka_pair "$job" "$n" "$k" ;;
+      *)       pair "$job" "$n" "$k" ;;
+    esac
+  done
 done
