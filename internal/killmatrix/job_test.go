@@ -3,16 +3,13 @@ package killmatrix
 import (
 	"flag"
 	"math"
-	"os"
+	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/weirstream/weir/agg"
-	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector/kafka"
-	"github.com/weirstream/weir/runner"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/stream"
 	"github.com/weirstream/weir/watermark"
@@ -20,7 +17,8 @@ import (
 )
 
 const (
-	windowSize = 5 * time.Second
+	partitions = 4
+	windowSize = time.Second
 	disorder   = 2 * time.Second
 )
 
@@ -50,13 +48,20 @@ type total struct {
 	Sum   int64 `json:"sum"`
 }
 
-type counter struct{ n state.Value[int64] }
+// errAsked fails an attempt on demand.
+type errAsked struct{}
 
-func newCounter(r *state.Registry) *counter {
-	return &counter{state.ValueIn[int64](r, "n")}
+func (errAsked) Error() string { return "failure asked for" }
+
+type counter struct {
+	n    state.Value[int64]
+	fail *atomic.Bool
 }
 
 func (c *counter) Process(ctx *stream.Ctx[int64, numbered], r reading) error {
+	if c.fail.CompareAndSwap(true, false) {
+		return errAsked{}
+	}
 	n, err := c.n.Get()
 	if err != nil {
 		return err
@@ -68,65 +73,57 @@ func (c *counter) Process(ctx *stream.Ctx[int64, numbered], r reading) error {
 // job is the job that is killed.
 type job struct {
 	servers, in, numbered, totals string
-	// rate bounds the records per second, so that there is input left for all
-	// kills; 0 is no bound.
-	rate float64
-	read atomic.Int64
+	// records is the length of the input, 0 for one without end.
+	records int64
+	// atLeastOnce has the sinks promise less.
+	atLeastOnce bool
+	// fail, once set, fails the running attempt.
+	fail atomic.Bool
 }
 
 func (j *job) define(f *flag.FlagSet) {
-	f.StringVar(&j.servers, "servers", "", "Kafka broker")
+	f.StringVar(&j.servers, "servers", "", "Kafka brokers")
 	f.StringVar(&j.in, "in", "", "topic to read")
 	f.StringVar(&j.numbered, "numbered", "", "topic for numbered records")
 	f.StringVar(&j.totals, "totals", "", "topic for totals")
-	f.Float64Var(&j.rate, "rate", 0, "records per second")
-}
-
-// throttle sleeps now and then, for about a millisecond. Map functions are
-// shared by all subtasks.
-func (j *job) throttle(began time.Time) func(reading) reading {
-	return func(r reading) reading {
-		n := j.read.Add(1)
-		if due := time.Duration(float64(n) / j.rate * float64(time.Second)); due > time.Since(began) {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // load, not synchronisation
-		}
-		return r
-	}
+	f.Int64Var(&j.records, "records", 0, "length of the input")
+	f.BoolVar(&j.atLeastOnce, "at-least-once", false, "deliver at least once")
 }
 
 func (j *job) build(s *stream.Job) {
-	s.Checkpoints(checkpoint.Options{Interval: 100 * time.Millisecond})
-	servers := kafka.Brokers(j.servers)
-	in := stream.From(s, "in",
-		kafka.Source(j.in, codec.JSON[reading](), servers, kafka.Until(kafka.Latest())),
-		watermark.Bounded(disorder, reading.time))
-	if j.rate > 0 {
-		in = stream.Map(in, j.throttle(time.Now()), stream.ID("throttle"))
-	} else {
-		in = stream.Map(in, func(r reading) reading { return r }, stream.ID("throttle"))
+	servers := kafka.Brokers(strings.Split(j.servers, ",")...)
+	source := []kafka.SourceOption{servers}
+	if j.records > 0 {
+		source = append(source, kafka.Until(kafka.Specific(j.ends())))
 	}
+	in := stream.From(s, "in", kafka.Source(j.in, codec.JSON[reading](), source...), watermark.Bounded(disorder, reading.time))
 	keyed := stream.KeyBy(in, reading.key)
-	stream.To(stream.Process(keyed, "count", newCounter), "numbered",
-		kafka.Sink(j.numbered, codec.JSON[numbered](), servers, kafka.ExactlyOnce(j.numbered)))
+	count := func(r *state.Registry) *counter { return &counter{state.ValueIn[int64](r, "n"), &j.fail} }
+	stream.To(stream.Process(keyed, "count", count), "numbered",
+		kafka.Sink(j.numbered, codec.JSON[numbered](), servers, j.delivery(j.numbered)))
 	totals := stream.Aggregate(keyed, "total", window.Tumbling(windowSize), agg.Sum(reading.value),
 		func(key int64, w window.Span, sum int64) total { return total{key, w.Start, sum} })
-	stream.To(totals, "totals",
-		kafka.Sink(j.totals, codec.JSON[total](), servers, kafka.ExactlyOnce(j.totals)))
+	stream.To(totals, "totals", kafka.Sink(j.totals, codec.JSON[total](), servers, j.delivery(j.totals)))
 }
 
-// TestMain lets the test binary be the job, too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "job" {
-		os.Args = append(os.Args[:1], os.Args[2:]...)
-		j := new(job)
-		runner.Main("killmatrix", j.build, runner.Flags(j.define))
-		return
+// ends are the offsets that a whole input ends at, while it is still written.
+func (j *job) ends() map[string]map[int32]int64 {
+	ends := map[int32]int64{}
+	for p := range int64(partitions) {
+		ends[int32(p)] = (j.records + partitions - 1 - p) / partitions
 	}
-	os.Exit(m.Run())
+	return map[string]map[int32]int64{j.in: ends}
 }
 
-// newReadings makes n readings over partitions, with event times that are out
-// of order within bounds, deterministically.
+func (j *job) delivery(prefix string) kafka.SinkOption {
+	if j.atLeastOnce {
+		return kafka.AtLeastOnce()
+	}
+	return kafka.ExactlyOnce(prefix)
+}
+
+// newReadings makes n readings with event times that are out of order within
+// bounds, deterministically.
 func newReadings(n int, random interface{ Int64N(int64) int64 }) []reading {
 	const keys, step = 200, 5
 	rs := make([]reading, n)

@@ -1,151 +1,227 @@
+//go:build unix
+
 package killmatrix
 
 import (
-	"bytes"
-	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirstream/weir/internal/killpoint"
 )
 
 var (
-	kills   = flag.Int("kills", 6, "how often the job is killed midway; towards its end, a quarter of that on top")
-	seed    = flag.Uint64("seed", 1, "seed of the input and of the moments of the kills")
-	records = flag.Int("records", 60_000, "records of the input")
+	kills = flag.Int("kills", 10, "how often each seed kills its job at random moments")
+	seeds = flag.Uint64("seeds", 1, "how many seeds are tried")
+	seed  = flag.Uint64("seed", 1, "the first seed: of the input, the order and the moments of the kills")
+	logs  = flag.String("logs", "", "directory to keep the logs and snapshots of a job that failed")
 )
 
-// longest is how long a process may live before it is killed. Starting and
-// restoring take part of it, a checkpoint is due every tenth of a second.
-const longest = 1500 * time.Millisecond
-
-// victim is the job as a process.
-type victim struct {
-	args []string
-	log  string
-}
-
-// start starts the job at a parallelism.
-func (v *victim) start(t *testing.T, parallelism int, rate float64) *exec.Cmd {
+// eachSeed runs a campaign for each seed, one after the other.
+func eachSeed(t *testing.T, campaign func(t *testing.T, seed uint64)) {
 	t.Helper()
-	out, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	cmd := exec.Command(os.Args[0], append(v.args, "--parallelism", fmt.Sprint(parallelism), "--rate", fmt.Sprint(rate))...)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
-}
-
-// live lets a process run for a time and kills it. It returns false if the job
-// had finished before.
-func (v *victim) live(t *testing.T, parallelism int, rate float64, life time.Duration) bool {
-	t.Helper()
-	cmd := v.start(t, parallelism, rate)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case <-time.After(life):
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Fatal(err)
-		}
-		return <-ended != nil
-	case err := <-ended:
-		if err != nil {
-			t.Fatalf("the job failed: %v\n%s", err, v.tail(t))
-		}
-		return false
-	}
-}
-
-// finish runs the job to its end.
-func (v *victim) finish(t *testing.T, parallelism int) {
-	t.Helper()
-	if err := v.start(t, parallelism, 0).Wait(); err != nil {
-		t.Fatalf("the job did not finish: %v\n%s", err, v.tail(t))
-	}
-}
-
-func (v *victim) tail(t *testing.T) []byte {
-	t.Helper()
-	data, err := os.ReadFile(v.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.SplitAfter(data, []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-40):], nil)
-}
-
-func TestKilledJobLosesDuplicatesAndChangesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills child processes for seconds")
 	}
-	random := rand.New(rand.NewPCG(*seed, 0x6b69_6c6c))
-	address, names := startBroker(t)
-	readings := newReadings(*records, random)
-	produce(t, address, names.in, readings)
-
-	dir := t.TempDir()
-	v := &victim{
-		log: filepath.Join(dir, "job.log"),
-		args: []string{"job", "run", "--checkpoint-dir", filepath.Join(dir, "checkpoints"),
-			"--servers", address, "--in", names.in, "--numbered", names.numbered, "--totals", names.totals},
+	for s := *seed; s < *seed+*seeds; s++ {
+		t.Run(fmt.Sprintf("seed-%d", s), func(t *testing.T) { campaign(t, s) })
 	}
-	v.killMidway(t, random, *kills)
-	more := v.killTowardsTheEnd(t, random, *kills/4)
-	v.finish(t, 1+*kills%3)
-	compare(t, address, names, readings)
-	// A job that has finished has nothing more to do.
-	v.finish(t, 1)
-	compare(t, address, names, readings)
-	t.Logf("seed %d: %d kills midway, %d towards the end", *seed, *kills, more)
 }
 
-// killMidway kills the job n times while it reads its input.
-func (v *victim) killMidway(t *testing.T, random *rand.Rand, n int) {
+func needKillPoints(t *testing.T) {
 	t.Helper()
-	// However the kills fall, not all of the input is read by then.
-	rate := 0.9 * float64(*records) / (float64(n) * longest.Seconds())
-	for i := range n {
-		if !v.live(t, 1+i%3, rate, time.Duration(random.Int64N(int64(longest)))) {
-			t.Fatalf("the job finished before kill %d", i+1)
+	if !killpoint.On {
+		t.Skip("kill points are not compiled in: go test -tags killpoints")
+	}
+}
+
+// keep saves what a failed campaign has left.
+func (c *campaign) keep() {
+	c.Helper()
+	if *logs == "" {
+		return
+	}
+	to := filepath.Join(*logs, strings.ReplaceAll(c.Name(), "/", "-"))
+	if err := os.CopyFS(to, os.DirFS(c.dir)); err != nil {
+		c.Logf("keeping %s: %v", c.dir, err)
+	}
+	c.Logf("kept in %s; topics %+v", to, c.names)
+}
+
+func TestKillsAtRandomMoments(t *testing.T) {
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		c := newCampaign(t, seed, 20_000+400**kills)
+		for range *kills {
+			c.killAtRandom()
 		}
-	}
+		c.conclude()
+	})
 }
 
-// killTowardsTheEnd kills the job up to n times, each time before it has
-// finished, while it reads the rest as fast as it can, takes its final snapshot
-// and commits it.
-func (v *victim) killTowardsTheEnd(t *testing.T, random *rand.Rand, n int) (killed int) {
-	t.Helper()
-	for i := range n {
-		if v.live(t, 1+i%3, 0, time.Duration(random.Int64N(int64(longest/3)))) {
-			killed++
+func TestKillsAtEveryPoint(t *testing.T) {
+	needKillPoints(t)
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		c := newCampaign(t, seed, 150_000)
+		list := blows()
+		c.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		for _, b := range list {
+			if !c.strike(b) {
+				t.Logf("not reached: %v", b)
+				continue
+			}
+			all.at(b.label)
 		}
-	}
-	return killed
+		if c.strikeDiscard() {
+			all.at(discardPoint)
+		}
+		c.conclude()
+		if missing := all.missing(killpoint.Labels()); len(missing) > 0 {
+			t.Errorf("not reached at any count: %v", missing)
+		}
+	})
 }
 
-func compare(t *testing.T, address string, names topics, readings []reading) {
-	t.Helper()
-	faults := append(
-		checkNumbered(readings, committed[numbered](t, address, names.numbered)),
-		checkTotals(readings, committed[total](t, address, names.totals))...)
-	for i, f := range faults {
-		if i == 20 {
+// A stop publishes all that was read before it returns, and the same command
+// goes on behind it.
+func TestStopsAndResumes(t *testing.T) {
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		c := newCampaign(t, seed, 20_000)
+		for i := range 6 {
+			signal, code := suspendSignal, exitStopped
+			switch i % 3 {
+			case 1:
+				signal = stopSignal
+			case 2:
+				signal, code = cancelSignal, exitCanceled
+			}
+			c.halt(1+c.random.IntN(3), signal, code)
+			if c.random.IntN(2) == 0 {
+				c.killAtRandom()
+			}
+		}
+		c.conclude()
+	})
+}
+
+// zombiePoints are where a process is paused, and overtaken by another start.
+var zombiePoints = []string{
+	"start.begin,1", "ledger.append.claim,1", "start.claimed,1", "start.listed,1", "start.chosen,1", "ledger.append.restored,1",
+	"start.recorded,1", "resolve.committed,1", "sweep.list,1", "sweep.listed,1", "sweep.reread,2", "tasks.make,1", "tasks.start,1", "transaction.begun,1",
+	"transaction.begun,3", "precommit.flush,2", "precommit.flushed,3", "precommit.done,2", "snapshot.written,3", "metadata.store,1", "metadata.store,3",
+	"file.torn.metadata,2", "file.synced.metadata,2", "file.placed.metadata,2", "metadata.stored,2", "metadata.reread,2", "complete.begin,3",
+	"complete.notified,2", "commit.begin,2", "commit.send,2", "commit.sent,2", "commit.end,2", "complete.reusable,3", "delete.begin,2", "delete.half,1",
+}
+
+// A paused process that goes on after another has taken its place changes
+// nothing, and one of the two ends fenced.
+func TestPausedProcessesAreOvertaken(t *testing.T) {
+	needKillPoints(t)
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		c := newCampaign(t, seed, 60_000)
+		c.shared = true
+		points := append([]string{"", "", "", ""}, zombiePoints...)
+		c.random.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+		for _, point := range points {
+			c.overtake(point)
+		}
+		c.conclude()
+	})
+}
+
+// overtake pauses a process at a point, "" for a random moment, starts another
+// one, and lets the first go on.
+func (c *campaign) overtake(point string) {
+	c.Helper()
+	if point != "" {
+		point += ",stop"
+	}
+	zombie := c.start(point)
+	if point == "" {
+		<-time.After(time.Duration(c.random.Int64N(int64(longest))))
+		zombie.signal(syscall.SIGSTOP)
+	}
+	for completed := 0; ; {
+		e := zombie.next(c.T)
+		if e.kind == "paused" {
 			break
 		}
-		t.Errorf("seed %d: %v", *seed, f)
+		if e.kind == "completed" {
+			completed++
+		}
+		if e.kind == "exited" || completed == tries && point != "" {
+			c.Logf("not reached: pause at %s", point)
+			zombie.end()
+			return
+		}
 	}
-	if len(faults) > 0 {
-		t.Fatalf("seed %d: %d faults", *seed, len(faults))
+	heir := c.start("")
+	if c.random.IntN(3) == 0 { // one more start between
+		heir.awaitCompleted(c.T, 1)
+		heir.kill(c.T)
+		all.kills.Add(1)
+		heir = c.start("")
 	}
+	heir.awaitCompleted(c.T, 1+c.random.IntN(5))
+	zombie.signal(syscall.SIGCONT)
+	c.oneFenced(zombie, heir, point)
+	all.zombies.Add(1)
+}
+
+// oneFenced waits until one of two processes has ended fenced, and kills the
+// other once it has completed checkpoints alone.
+func (c *campaign) oneFenced(a, b *process, point string) {
+	c.Helper()
+	deadline := time.After(patience)
+	for {
+		var e event
+		p, other := a, b
+		select {
+		case e = <-a.events:
+		case e = <-b.events:
+			p, other = b, a
+		case <-deadline:
+			c.Fatalf("paused at %q: none of two processes ended\n%s", point, a.tail())
+		}
+		if e.kind != "exited" {
+			continue
+		}
+		p.exited = true
+		c.want(p, e, exitFenced)
+		if !other.awaitCompleted(c.T, 2) {
+			c.Fatalf("paused at %q: both processes have ended\n%s", point, a.tail())
+		}
+		c.want(other, other.kill(c.T), -1)
+		all.kills.Add(1)
+		return
+	}
+}
+
+// The comparison must find what a sink that promises less does.
+func TestAtLeastOnceIsNotEnough(t *testing.T) {
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		c := newCampaign(t, seed, 20_000)
+		c.atLeastOnce = true
+		for range 5 {
+			p := c.start("")
+			p.awaitCompleted(t, 2)
+			<-time.After(60 * time.Millisecond) // into the next interval
+			c.want(p, p.kill(t), -1)
+		}
+		c.finish(0)
+		found := map[string]int{}
+		for _, f := range c.faults() {
+			found[f.kind]++
+		}
+		if found["duplicated"] == 0 {
+			t.Errorf("a sink that delivers at least once was killed 5 times, and no duplicate was found: %v", found)
+		}
+		if found["lost"] > 0 {
+			t.Errorf("%d records are lost", found["lost"])
+		}
+	})
 }

@@ -125,5 +125,5 @@ case ${1:-} in
   stop) stop "${@:2}" ;;
   kill) kill -9 "$(cat "$(node_dir "$2" "$3")/pid")" ;;
   restart) launch "$2" "$3"; await "$2" "$3" ;;
-  *) sed -n '2,18p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  *) sed -n '2,16p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac

@@ -1,0 +1,100 @@
+//go:build unix
+
+package killmatrix
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/weirstream/weir/internal/killpoint"
+)
+
+// blow is one way to die.
+type blow struct {
+	label string
+	count int
+	nudge syscall.Signal
+}
+
+func (b blow) String() string {
+	s := fmt.Sprintf("%s,%d", b.label, b.count)
+	if b.nudge != 0 {
+		s += " by " + b.nudge.String()
+	}
+	return s
+}
+
+// discardPoint lies where a checkpoint under way is given up. For that the
+// process is stopped within one and cancelled before it goes on.
+const discardPoint = "discard.begin"
+
+// blows are all labels, at several counts where a process comes by more than
+// once.
+func blows() (all []blow) {
+	add := func(label string, nudge syscall.Signal, counts ...int) {
+		for _, n := range counts {
+			all = append(all, blow{label, n, nudge})
+		}
+	}
+	for _, label := range killpoint.Labels() {
+		group, kind := label[:strings.IndexByte(label, '.')], label[strings.LastIndexByte(label, '.')+1:]
+		switch {
+		case label == discardPoint:
+		case group == "file" && kind == "ledger":
+			add(label, 0, 1, 2)             // claim, restored
+			add(label, suspendSignal, 3, 4) // stopping, stopped
+			add(label, stopSignal, 3)
+		case kind == "stopping", kind == "stopped", label == "job.ended":
+			add(label, suspendSignal, 1)
+			add(label, stopSignal, 1)
+		case group == "mark", kind == "mark":
+			add(label, suspendSignal, 1)
+			add(label, stopSignal, 1)
+			add(label, savepointSignal, 1)
+		case group == "start", group == "resolve", group == "tasks", group == "ledger", group == "abandoned":
+			add(label, 0, 1)
+		case group == "sweep", group == "delete":
+			add(label, 0, 1, 2)
+		default:
+			add(label, 0, 1, 2, 5)
+		}
+	}
+	return all
+}
+
+// strike has the job die of a blow. Some points are only on the way of a start
+// that finds something left behind: then a first process leaves it.
+func (c *campaign) strike(b blow) (reached bool) {
+	c.Helper()
+	for try := range 6 {
+		if try > 0 {
+			before := []string{"metadata.store,2", "metadata.stored,2", "precommit.flush,3"}[try%3]
+			c.killAt(before, 0)
+		}
+		if c.killAt(fmt.Sprintf("%s,%d", b.label, b.count), b.nudge) {
+			return true
+		}
+	}
+	return false
+}
+
+// strikeDiscard has the job die where it gives up a checkpoint.
+func (c *campaign) strikeDiscard() (reached bool) {
+	c.Helper()
+	for range 20 {
+		p := c.start("snapshot.ack,2,stop;" + discardPoint + ",1")
+		if e := p.await(c.T, "paused"); e.kind == "exited" {
+			c.want(p, e, -1)
+		}
+		p.signal(cancelSignal)
+		p.signal(syscall.SIGCONT)
+		e := p.await(c.T, "exited")
+		if e.code() == -1 {
+			all.kills.Add(1)
+			return true
+		}
+		c.want(p, e, exitCanceled)
+	}
+	return false
+}
