@@ -36,7 +36,7 @@ type BatchDecoder[T any] interface {
 	// decodes all or none: with an error it returns dst as it was, and Decode
 	// tells which of srcs is at fault. The values do not alias srcs, but their
 	// strings may lie together in one block of memory: who keeps one of them
-	// for long keeps all, and had better keep a copy (strings.Clone). State
-	// handles copy what is put into them.
+	// for long keeps all, and had better keep a copy (strings.Clone). Keyed
+	// state copies what is put into it.
 	DecodeBatch(dst []T, srcs [][]byte) ([]T, error)
 }

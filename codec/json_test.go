@@ -162,6 +162,13 @@ func BenchmarkJSONDecode(b *testing.B) {
 			check(b, err)
 		}
 	})
+	b.Run("library", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := decodeJSON[click](clickJSON)
+			check(b, err)
+		}
+	})
 	b.Run("std", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -180,6 +187,15 @@ func BenchmarkJSONEncode(b *testing.B) {
 		for b.Loop() {
 			var err error
 			buf, err = c.Append(buf[:0], v)
+			check(b, err)
+		}
+	})
+	b.Run("library", func(b *testing.B) {
+		buf := []byte(nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			var err error
+			buf, err = appendJSON(buf[:0], v)
 			check(b, err)
 		}
 	})
