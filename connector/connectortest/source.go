@@ -43,6 +43,11 @@ type SourceRun[T any, S connector.Split, E any] struct {
 	cancel     context.CancelFunc
 	records    []Emitted[T]
 	err        error
+	observer   observer[T] // nil: none
+
+	assigned  []assignment[S]
+	taken     map[int64]taken[S] // snapshots that are not complete yet
+	completed taken[S]
 }
 
 type sourceReader[T any, S connector.Split] struct {
@@ -53,6 +58,13 @@ type sourceReader[T any, S connector.Split] struct {
 	ended  bool
 }
 
+// observer sees what happens to readers.
+type observer[T any] interface {
+	added(subtask int, ids []string)
+	noMore(subtask int)
+	polled(subtask int, out *connector.Output[T], status connector.Status) error
+}
+
 // StartSource starts a source, from a snapshot unless that is nil. Restored
 // splits are dealt out in turn. The log, if any, is taken from c, which may be
 // nil.
@@ -60,12 +72,20 @@ func StartSource[T any, S connector.Split, E any](src connector.Source[T, S, E],
 	if c == nil {
 		c = &Context{}
 	}
-	r := &SourceRun[T, S, E]{Context: c, Batch: 1024, source: src, work: make(chan func() error, 1024), wake: make(chan struct{}, 1)}
-	r.ctx, r.cancel = context.WithCancel(c.Context())
+	r := newSourceRun(src, c)
 	if err := r.start(parallelism, from); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+func newSourceRun[T any, S connector.Split, E any](src connector.Source[T, S, E], c *Context) *SourceRun[T, S, E] {
+	r := &SourceRun[T, S, E]{
+		Context: c, Batch: 1024, source: src,
+		work: make(chan func() error, 1024), wake: make(chan struct{}, 1), taken: map[int64]taken[S]{},
+	}
+	r.ctx, r.cancel = context.WithCancel(c.Context())
+	return r
 }
 
 func (r *SourceRun[T, S, E]) start(parallelism int, from *SourceSnapshot) (err error) {
@@ -76,18 +96,14 @@ func (r *SourceRun[T, S, E]) start(parallelism int, from *SourceSnapshot) (err e
 			return err
 		}
 	}
-	for i := range parallelism {
-		rd := &sourceReader[T, S]{}
-		if rd.reader, err = r.source.NewReader(readerContext[T, S, E]{r, rd, i, parallelism}); err != nil {
-			return err
-		}
-		r.readers = append(r.readers, rd)
-		if err := rd.reader.Start(); err != nil {
-			return err
-		}
-	}
+	r.completed.splits = make([][]S, parallelism)
 	for i, s := range splits {
-		if err := r.readers[i%parallelism].reader.AddSplits([]S{s}); err != nil {
+		r.completed.splits[i%parallelism] = append(r.completed.splits[i%parallelism], s)
+	}
+	r.readers = make([]*sourceReader[T, S], 0, parallelism)
+	for i := range parallelism {
+		r.readers = append(r.readers, nil)
+		if err := r.open(i, parallelism); err != nil {
 			return err
 		}
 	}
@@ -104,6 +120,42 @@ func (r *SourceRun[T, S, E]) start(parallelism int, from *SourceSnapshot) (err e
 		}
 	}
 	return nil
+}
+
+// open makes the reader of a subtask, with the splits that the last complete
+// checkpoint has of it.
+func (r *SourceRun[T, S, E]) open(subtask, parallelism int) error {
+	rd := &sourceReader[T, S]{}
+	reader, err := r.source.NewReader(readerContext[T, S, E]{r, rd, subtask, parallelism})
+	if err != nil {
+		return err
+	}
+	rd.reader = reader
+	r.readers[subtask] = rd
+	if err := reader.Start(); err != nil {
+		return err
+	}
+	for _, s := range r.completed.splits[subtask] {
+		if err := r.addSplits(subtask, []S{s}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *SourceRun[T, S, E]) addSplits(subtask int, splits []S) error {
+	if r.observer != nil {
+		ids := make([]string, len(splits))
+		for i, s := range splits {
+			ids[i] = s.SplitID()
+		}
+		r.observer.added(subtask, ids)
+	}
+	r.readers[subtask].idle = false
+	if len(splits) == 0 {
+		return nil // as the engine does: it concerns event time alone
+	}
+	return r.readers[subtask].reader.AddSplits(splits)
 }
 
 func (r *SourceRun[T, S, E]) decode(from *SourceSnapshot) (*E, []S, error) {
@@ -166,6 +218,11 @@ func (r *SourceRun[T, S, E]) poll(i int, rd *sourceReader[T, S]) (bool, error) {
 	}
 	if len(rd.out.Vals) != len(rd.out.Times) {
 		return true, fmt.Errorf("%d values with %d timestamps", len(rd.out.Vals), len(rd.out.Times))
+	}
+	if r.observer != nil {
+		if err := r.observer.polled(i, rd.out, status); err != nil {
+			return true, err
+		}
 	}
 	for j, v := range rd.out.Vals {
 		r.records = append(r.records, Emitted[T]{v, rd.out.Times[j], rd.out.SplitID(), i})
@@ -243,14 +300,16 @@ func (r *SourceRun[T, S, E]) Snapshot(id int64) (*SourceSnapshot, error) {
 		return nil, err
 	}
 	snap := &SourceSnapshot{}
+	t := taken[S]{records: len(r.records), assigned: len(r.assigned), splits: make([][]S, len(r.readers))}
 	if snap.Enumerator, err = r.source.EnumeratorCodec().Append(nil, state); err != nil {
 		return nil, err
 	}
-	for _, rd := range r.readers {
+	for i, rd := range r.readers {
 		splits, err := rd.reader.Snapshot(id)
 		if err != nil {
 			return nil, err
 		}
+		t.splits[i] = splits
 		for _, s := range splits {
 			b, err := r.source.SplitCodec().Append(nil, s)
 			if err != nil {
@@ -259,11 +318,13 @@ func (r *SourceRun[T, S, E]) Snapshot(id int64) (*SourceSnapshot, error) {
 			snap.Splits = append(snap.Splits, b)
 		}
 	}
+	r.taken[id] = t
 	return snap, nil
 }
 
 // Complete tells everybody that a checkpoint is complete.
 func (r *SourceRun[T, S, E]) Complete(id int64) error {
+	r.complete(id)
 	err := r.enumerator.CheckpointComplete(id)
 	for _, rd := range r.readers {
 		err = errors.Join(err, rd.reader.CheckpointComplete(id))
@@ -277,7 +338,9 @@ func (r *SourceRun[T, S, E]) Close() error {
 	r.calls.Wait()
 	var err error
 	for _, rd := range r.readers {
-		err = errors.Join(err, rd.reader.Close())
+		if rd != nil {
+			err = errors.Join(err, rd.reader.Close())
+		}
 	}
 	if r.enumerator != nil {
 		err = errors.Join(err, r.enumerator.Close())

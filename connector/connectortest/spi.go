@@ -21,8 +21,7 @@ func (c enumeratorContext[T, S, E]) Parallelism() int         { return len(c.run
 func (c enumeratorContext[T, S, E]) Readers() []int { return c.run.registered }
 
 func (c enumeratorContext[T, S, E]) Assign(subtask int, splits ...S) error {
-	rd, err := c.reader(subtask)
-	if err != nil {
+	if _, err := c.reader(subtask); err != nil {
 		return err
 	}
 	encoded := make([]S, len(splits))
@@ -35,8 +34,10 @@ func (c enumeratorContext[T, S, E]) Assign(subtask int, splits ...S) error {
 			return err
 		}
 	}
-	rd.idle = false
-	return rd.reader.AddSplits(encoded)
+	for _, s := range encoded {
+		c.run.assigned = append(c.run.assigned, assignment[S]{subtask, s})
+	}
+	return c.run.addSplits(subtask, encoded)
 }
 
 func (c enumeratorContext[T, S, E]) NoMoreSplits(subtask int) error {
@@ -45,6 +46,9 @@ func (c enumeratorContext[T, S, E]) NoMoreSplits(subtask int) error {
 		return err
 	}
 	rd.idle = false
+	if c.run.observer != nil {
+		c.run.observer.noMore(subtask)
+	}
 	return rd.reader.NoMoreSplits()
 }
 
@@ -130,11 +134,21 @@ func (c readerContext[T, S, E]) Wake() {
 }
 
 func (c readerContext[T, S, E]) RequestSplit() {
-	c.run.post(func() error { return c.run.enumerator.HandleSplitRequest(c.subtask, "") })
+	c.tell(func() error { return c.run.enumerator.HandleSplitRequest(c.subtask, "") })
 }
 
 func (c readerContext[T, S, E]) SendEvent(event any) {
-	c.run.post(func() error { return c.run.enumerator.HandleSourceEvent(c.subtask, event) })
+	c.tell(func() error { return c.run.enumerator.HandleSourceEvent(c.subtask, event) })
+}
+
+// tell has f run unless the reader has failed by then.
+func (c readerContext[T, S, E]) tell(f func() error) {
+	c.run.post(func() error {
+		if c.run.readers[c.subtask] != c.own {
+			return nil
+		}
+		return f()
+	})
 }
 
 func (c readerContext[T, S, E]) Count(name string, n int64) { c.run.Context.Count(name, n) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirstream/weir/connector/connectortest"
+	"github.com/weirstream/weir/connector/splitreader"
 )
 
 func TestF06ConcatenatedAndTruncated(t *testing.T) {
@@ -92,12 +92,15 @@ func FuzzCompressedBytes(f *testing.F) {
 		if gz {
 			name = "f.gz"
 		}
-		r, err := connectortest.StartSource(Source(name, Lines(MaxLine(1<<16)), In(FS(files(name, string(content))))), 1, nil, nil)
+		s := Split{Info: Info{Path: name, Size: int64(len(content))}, To: Whole, Next: Begin}
+		r, err := Lines(MaxLine(1 << 16)).Open(NewPart(t.Context(), FS(files(name, string(content))), s, BySuffix))
 		if err != nil {
-			t.Fatal(err)
+			return
 		}
-		if err := r.Run(deadline(t)); err != nil {
-			wantError(t, err, name)
+		var into splitreader.Batch[string]
+		for err == nil {
+			into.Vals, into.Times, into.Ends = into.Vals[:0], into.Times[:0], into.Ends[:0]
+			err = r.Read(&into, 100)
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
@@ -109,6 +112,6 @@ func FuzzCompressedBytes(f *testing.F) {
 func TestResumeCompressedAtAShorterFile(t *testing.T) {
 	packed := gzipped("a\n")
 	s := Split{Info: Info{Path: "f.gz", Size: int64(len(packed))}, To: Whole, Next: 10}
-	_, err := Lines().Open(&Part{Split: s, ctx: t.Context(), storage: FS(files("f.gz", packed)), compression: Gzip})
+	_, err := Lines().Open(NewPart(t.Context(), FS(files("f.gz", packed)), s, BySuffix))
 	wantError(t, err, fmt.Sprint("it has ", 2, " bytes"), "from 10 on")
 }

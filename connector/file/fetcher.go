@@ -141,7 +141,8 @@ func (f *fetcher[T]) explain(r *reading[T], err error) error {
 
 // part is a split as its format sees it.
 func (f *fetcher[T]) part(r *reading[T]) *Part {
-	p := &Part{Split: r.Split, ctx: f.ctx, storage: f.config.storage, compression: f.config.compression.of(r.Path)}
+	p := NewPart(f.ctx, f.config.storage, r.Split, f.config.compression)
+	failing := p.undecodable
 	p.undecodable = func(position int64, raw []byte, err error) error {
 		switch {
 		case f.config.undecodable != nil:
@@ -150,7 +151,7 @@ func (f *fetcher[T]) part(r *reading[T]) *Part {
 				return fmt.Errorf("handler of undecodable records, at position %d: %w", position, err)
 			}
 		case !f.config.skip:
-			return &UndecodableError{p.Path, position, err}
+			return failing(position, raw, err)
 		}
 		f.count("recordsUndecodable", 1)
 		return nil

@@ -42,6 +42,17 @@ type Part struct {
 	undecodable func(position int64, raw []byte, err error) error
 }
 
+// NewPart is for tests of formats: a part of a file of a storage, from whose
+// position on it is read. The source makes the others. Undecodable records
+// are errors.
+func NewPart(ctx context.Context, s Storage, split Split, how Compression) *Part {
+	p := &Part{Split: split, ctx: ctx, storage: s, compression: how.of(split.Path)}
+	p.undecodable = func(position int64, _ []byte, err error) error {
+		return &UndecodableError{p.Path, position, err}
+	}
+	return p
+}
+
 // Context ends when the reading of the part is over.
 func (p *Part) Context() context.Context { return p.ctx }
 

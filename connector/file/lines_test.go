@@ -157,7 +157,7 @@ func TestPanicOfACodecIsTheRecordsFault(t *testing.T) {
 // TestLinesAllocateByTheBlock reads lines without an allocation for each.
 func TestLinesAllocateByTheBlock(t *testing.T) {
 	content := bytes.Repeat([]byte("a line of forty bytes, the end included\n"), 40_000)
-	part := &Part{Split: cut(Info{Path: "f", Size: int64(len(content))}, 0)[0], ctx: t.Context(), storage: FS(files("f", string(content))), compression: Uncompressed}
+	part := NewPart(t.Context(), FS(files("f", string(content))), cut(Info{Path: "f", Size: int64(len(content))}, 0)[0], BySuffix)
 	var into splitreader.Batch[string]
 	lines := 0
 	allocs := testing.AllocsPerRun(1, func() {
@@ -214,9 +214,7 @@ func FuzzLines(f *testing.F) {
 func readResuming[T any](t *testing.T, f Format[T], s Split, storage Storage, n int) (all []T) {
 	t.Helper()
 	for {
-		part := &Part{Split: s, ctx: t.Context(), storage: storage, compression: BySuffix.of(s.Path),
-			undecodable: func(int64, []byte, error) error { return nil }}
-		r, err := f.Open(part)
+		r, err := f.Open(NewPart(t.Context(), storage, s, BySuffix))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	goavro "github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
@@ -42,6 +43,9 @@ func (format[T]) Open(p *file.Part) (file.RecordReader[T], error) {
 		return nothing[T]{}, nil
 	}
 	r := &reader[T]{part: p, header: h}
+	if r.schema, err = project(h.schema, reflect.TypeFor[T]()); err != nil {
+		return nil, errors.Join(err, h.codec.Close())
+	}
 	if r.blocks, err = openBlocks(p, h); err != nil {
 		return nil, errors.Join(err, h.codec.Close())
 	}
@@ -62,6 +66,7 @@ func (nothing[T]) Close() error                          { return nil }
 type reader[T any] struct {
 	part   *file.Part
 	header *header
+	schema *goavro.Schema // of the file, for T
 	blocks *blocks
 	skip   int64 // values of the first block that were read before
 
@@ -91,7 +96,7 @@ func (r *reader[T]) Read(into *splitreader.Batch[T], n int) error {
 
 // decode reads the next value.
 func (r *reader[T]) decode(v *T) error {
-	rest, err := r.header.schema.Decode(r.values, v)
+	rest, err := r.schema.Decode(r.values, v)
 	if err != nil {
 		return err
 	}

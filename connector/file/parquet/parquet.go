@@ -2,6 +2,7 @@
 package parquet
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,11 @@ func (format[T]) Open(p *file.Part) (file.RecordReader[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := open[T](p, f)
+	var r *reader[T]
+	err = guard(func() (err error) {
+		r, err = open[T](p, f)
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -47,6 +52,9 @@ func (format[T]) Open(p *file.Part) (file.RecordReader[T], error) {
 
 // open finds the row groups of the part and where to go on in them.
 func open[T any](p *file.Part, f file.ReaderAtCloser) (*reader[T], error) {
+	if err := checkFooter(f, p.Size); err != nil {
+		return nil, err
+	}
 	// Indexes and filters are for those who look for single rows.
 	pq, err := goparquet.OpenFile(f, p.Size, goparquet.SkipPageIndex(true), goparquet.SkipBloomFilters(true))
 	if err != nil {
@@ -66,6 +74,22 @@ func open[T any](p *file.Part, f file.ReaderAtCloser) (*reader[T], error) {
 	}
 	r.at = max(p.Next, 0)
 	return r, nil
+}
+
+// checkFooter checks the length that a file gives of its footer: the library
+// takes the memory before it looks.
+func checkFooter(f io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < 12 {
+		return fmt.Errorf("it cannot be read as Parquet: it has %d bytes", size)
+	}
+	if n, err := f.ReadAt(end[:], size-8); n < len(end) {
+		return err
+	}
+	if footer := binary.LittleEndian.Uint32(end[:]); string(end[4:]) != "PAR1" || int64(footer) > size-12 {
+		return fmt.Errorf("it cannot be read as Parquet: it ends with %x, which is no end of a footer", end)
+	}
+	return nil
 }
 
 // begin is where the first page of a row group lies.
@@ -96,7 +120,21 @@ type reader[T any] struct {
 	at     int64
 }
 
+// guard makes errors of panics: that is how the library meets some damage.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it cannot be read as Parquet, it is damaged or of an unknown kind: %v", p)
+		}
+	}()
+	return fn()
+}
+
 func (r *reader[T]) Read(into *splitreader.Batch[T], n int) error {
+	return guard(func() error { return r.read(into, n) })
+}
+
+func (r *reader[T]) read(into *splitreader.Batch[T], n int) error {
 	into.End = r.at
 	if len(r.groups) == 0 {
 		return io.EOF
@@ -156,7 +194,7 @@ func (r *reader[T]) closeGroup() error {
 func (r *reader[T]) Close() error {
 	var err error
 	if r.rows != nil {
-		err = r.rows.Close()
+		err = guard(r.rows.Close)
 	}
 	if r.file != nil {
 		err = errors.Join(err, r.file.Close())
