@@ -236,12 +236,16 @@ func (p *participant[T]) PreCommit(ctx context.Context, txn Transaction) (Transa
 	return txn, true, nil
 }
 
+// identityTimeout bounds the wait for an identity that is not known yet: the
+// brokers are away, and the transaction most likely not begun.
+const identityTimeout = time.Second
+
 // Abort ends a transaction that was not pre-committed, after its client can no
 // longer add to it.
 func (p *participant[T]) Abort(ctx context.Context, txn Transaction) error {
-	wrote, acked := p.live.produced.producedBy()
+	wrote, known := p.writtenBy(ctx)
 	p.release()
-	if !acked {
+	if !known {
 		return nil
 	}
 	version, err := p.ender.version(ctx)
@@ -250,6 +254,18 @@ func (p *participant[T]) Abort(ctx context.Context, txn Transaction) error {
 	}
 	txn.ProducerID, txn.Epoch, txn.EndTxn = wrote.id, wrote.epoch, version
 	return p.ender.abort(ctx, txn)
+}
+
+// writtenBy is who wrote the open transaction. Where no record was acknowledged
+// yet, some may be on their way.
+func (p *participant[T]) writtenBy(ctx context.Context) (wrote identity, known bool) {
+	if wrote, known = p.live.produced.producedBy(); known || p.live.client == nil {
+		return wrote, known
+	}
+	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
+	defer cancel()
+	id, epoch, err := p.live.client.ProducerID(ctx)
+	return identity{id, epoch}, err == nil && id >= 0
 }
 
 func (p *participant[T]) release() {

@@ -1,10 +1,19 @@
 package checkpoint
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/stage"
+)
+
+const (
+	// sweepPause lies between two sweeps of a running attempt.
+	sweepPause = time.Minute
+	// sweepTimeout bounds one: commits wait for it.
+	sweepTimeout = 10 * time.Second
 )
 
 // sink is the committing side of one sink. One call of its committer is under
@@ -70,5 +79,26 @@ func (d *driver) committed() {
 	}
 	if upTo > d.core.committed {
 		d.step(CommittedUpTo{upTo})
+	}
+}
+
+// sweepSinks has the sinks abort what earlier attempts opened after the start
+// had looked: one that was paused goes on writing until it learns that it is
+// fenced, and would hold up readers with what it leaves open.
+func (d *driver) sweepSinks() {
+	if time.Since(d.swept) < sweepPause {
+		return
+	}
+	d.swept = time.Now()
+	for op, s := range d.sinks {
+		parent := d.ctx
+		s.worker.do(func() {
+			ctx, cancel := context.WithTimeout(parent, sweepTimeout)
+			defer cancel()
+			err := s.committer.Sweep(ctx, func() error { return d.cfg.Attempt.StillNewest(ctx) })
+			if err != nil && parent.Err() == nil {
+				d.cfg.Logger.Warn("looking for what earlier attempts left open; the next look follows", "sink", op, "error", err)
+			}
+		})
 	}
 }

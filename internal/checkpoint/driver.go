@@ -31,6 +31,8 @@ type driver struct {
 	sinks     map[string]*sink
 	// wanted is the checkpoint up to which commits are asked for.
 	wanted int64
+	// swept is when the sinks last looked for what earlier attempts left open.
+	swept time.Time
 	// records does what must happen in order: publish, append, mark.
 	records, deleter *worker
 	workers          []*worker
@@ -53,6 +55,7 @@ func newDriver(c *Coordinator) *driver {
 		barriers: map[int64]*barrier{}, published: map[int64]*barrier{}, pool: newPool(), sinks: map[string]*sink{}, tokens: map[int64]request{},
 		metrics: newMetrics(c.cfg.Registerer, c.cfg.Job),
 	}
+	d.swept = d.began // by the start
 	d.records, d.deleter = d.newWorker(), d.newWorker()
 	for op, committer := range c.cfg.Committers {
 		d.sinks[op] = &sink{committer: committer, worker: d.newWorker()}
@@ -128,6 +131,7 @@ func (d *driver) perform(action Action) {
 		d.commit(a.ID)
 	case NotifyComplete:
 		d.completed(a.ID)
+		d.sweepSinks()
 	case NotifyCommitted:
 		d.cfg.Host.Committed(a.ID)
 		killpoint.Reach("complete.reusable")

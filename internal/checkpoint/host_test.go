@@ -232,6 +232,13 @@ type fakeCommitter struct {
 	swept     int
 	gate      chan struct{}
 	err       error
+	sweepErr  error
+}
+
+func (f *fakeCommitter) sweeps() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.swept
 }
 
 func (f *fakeCommitter) Commit(ctx context.Context, data [][]byte) error {
@@ -257,8 +264,11 @@ func (f *fakeCommitter) Commit(ctx context.Context, data [][]byte) error {
 }
 
 func (f *fakeCommitter) Sweep(_ context.Context, stillNewest func() error) error {
+	f.mu.Lock()
 	f.swept++
-	return stillNewest()
+	err := f.sweepErr
+	f.mu.Unlock()
+	return errors.Join(err, stillNewest())
 }
 
 func (*fakeCommitter) Close() error { return nil }
