@@ -11,6 +11,8 @@ import (
 
 // lossReport says what a start has lost, and what can be done.
 type lossReport struct {
+	// where is the job and its directory.
+	where     string
 	snapshot  Ref
 	losses    []Loss
 	committed []string
@@ -27,7 +29,7 @@ type lossReport struct {
 }
 
 func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
-	r := lossReport{snapshot: a.from.ref, losses: losses, asked: a.begun.AcceptLoss}
+	r := lossReport{where: fmt.Sprintf("job %s in %s", a.begun.Job, a.begun.Blobs), snapshot: a.from.ref, losses: losses, asked: a.begun.AcceptLoss}
 	lost := map[lossKey]bool{}
 	oldest := losses[0].Checkpoint
 	unknown := false
@@ -108,7 +110,7 @@ func checkpointID(dir string) int64 {
 func (r lossReport) text() string {
 	var b strings.Builder
 	lost, unknown := r.counts()
-	fmt.Fprintf(&b, "snapshot %s holds transactions that cannot be committed any more: %d lost, %d of unknown outcome, %d committed", r.snapshot, lost, unknown, len(r.committed))
+	fmt.Fprintf(&b, "%s: snapshot %s holds transactions that cannot be committed any more: %d lost, %d of unknown outcome, %d committed", r.where, r.snapshot, lost, unknown, len(r.committed))
 	for _, l := range r.losses {
 		fmt.Fprintf(&b, "\n%s: sink %s, subtask %d, checkpoint %d: %s", l.Outcome, l.Operator, l.Subtask, l.Checkpoint, l.Reason)
 	}

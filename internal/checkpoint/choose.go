@@ -40,6 +40,8 @@ type view struct {
 	*history
 	// found are the snapshots in the job's directory, ascending by id.
 	found []found
+	// opts tell how to name things.
+	opts *StartOptions
 	// exactlyOnce tells that the job has exactly-once sinks.
 	exactlyOnce bool
 }
@@ -53,7 +55,7 @@ func (v *view) ended() error {
 	case r.Outcome == Finished:
 		return fmt.Errorf("%w: attempt %d committed its last output; --fresh begins anew", ErrFinished, r.Attempt)
 	case r.Outcome == Canceled:
-		return refuse("attempt %d was cancelled and its checkpoints were deleted, as its retention says; --fresh begins anew", r.Attempt)
+		return refuse("attempt %d was cancelled and its checkpoints were deleted, as its retention says; --fresh begins anew: all input is read again, and all output published a second time", r.Attempt)
 	}
 	return nil
 }
@@ -141,18 +143,19 @@ func (v *view) live() []Ref {
 func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	for _, f := range v.found {
 		if f.meta != nil && v.owns(f.ref) && slices.Contains(f.meta.Deletes, s.ref.Path) && !v.without.off(refuseDeleted) {
-			return "", refuse("%s is being deleted by the completion of %s; choose a newer snapshot", s.ref, f.ref)
+			return "", refuse("%s is being deleted by the completion of %s, and may lack files; choose a newer one. Live snapshots: %s", s.ref, f.ref, list(v.live()))
 		}
 	}
 	open := v.unproven(s)
 	switch {
 	case !v.owns(s.ref) && len(open) > 0 && !v.without.off(refuseUnmarked):
 		return "", refuse("%s was written by another job or into another directory, holds %s and has no %s mark: "+
-			"whether they are published is not known here. Take a savepoint that was reported as done, or the final snapshot of a stop",
-			s.ref, describe(open), CommittedName)
+			"whether they are published is not known here, and the job that wrote it may yet commit or abort them. "+
+			"Take a savepoint that was reported as done, or the final snapshot of a stop, which costs nothing",
+			s.ref, v.opts.describe(open), CommittedName)
 	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0 && !v.without.off(refuseVoid):
-		return "", refuse("%s is void: it was written by an attempt after the job had been started again, and holds %s that may have been aborted. "+
-			"Live snapshots: %s", s.ref, describe(open), list(v.live()))
+		return "", refuse("%s is void: it was written by an attempt after the job had been started again, and holds %s that may have been aborted: their output would be missing for good. "+
+			"Leave out -s to go on from the newest snapshot, or choose one of those that live: %s", s.ref, v.opts.describe(open), list(v.live()))
 	case !v.exactlyOnce:
 		return "", nil
 	}
@@ -208,16 +211,6 @@ func lists(m *snapshot.Metadata, op string, c snapshot.Committable) bool {
 		}
 	}
 	return false
-}
-
-// describe is like "3 transactions of sink rows".
-func describe(open map[string][]snapshot.Committable) string {
-	var parts []string
-	for op, cs := range open {
-		parts = append(parts, fmt.Sprintf("%d committables of sink %s", len(cs), op))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " and ")
 }
 
 func list(refs []Ref) string {

@@ -108,7 +108,7 @@ func TestFlippedBitInNewestDataFile(t *testing.T) {
 		blobs := twoCheckpoints(t)
 		rewriteBlob(t, blobs, file, flipLastBit)
 		_, err := Start(t.Context(), StartOptions{Job: "job", Blobs: blobs, ExactlyOnceSinks: true})
-		wantRefusal(t, err, file, "job/chk-1", "would publish again", "-s PATH --rewind")
+		wantRefusal(t, err, file, "job/chk-2", "restore its files from a backup, which costs nothing", "go back to job/chk-1", "-s memory:/job/chk-1 --rewind", "would publish again")
 		if got := ledgerKinds(t, blobs); got != "claim restored claim" {
 			t.Errorf("ledger: %s", got)
 		}

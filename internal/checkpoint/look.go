@@ -65,7 +65,7 @@ func (s *start) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := &view{history: s.ledger.history(), exactlyOnce: s.ExactlyOnceSinks}
+	v := &view{history: s.ledger.history(), exactlyOnce: s.ExactlyOnceSinks, opts: &s.StartOptions}
 	for _, id := range sortedKeys(dirs) {
 		s.largest = max(s.largest, id)
 		files := dirs[id]

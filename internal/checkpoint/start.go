@@ -298,38 +298,28 @@ func (s *start) goOn(ctx context.Context) (origin, error) {
 	if err := s.view.ended(); err != nil {
 		return origin{}, err
 	}
-	candidates := s.view.continuation()
-	for i, c := range candidates {
+	var tried []string
+	for _, c := range s.view.continuation() {
 		from, err := s.loadVerified(ctx, c)
 		switch {
 		case err == nil:
 			return from, nil
 		case c.named && missing(err):
-			return origin{}, refuse("the ledger names %s to go on from, and it is gone: %v. Put it back, choose another snapshot with -s PATH --rewind, "+
-				"or begin anew with --fresh; both repeat or lose output", c.ref, err)
+			return origin{}, s.refuseGone(c.ref, err)
 		case errors.Is(err, snapshot.ErrNewer):
-			return origin{}, refuse("the newest snapshot %s: %v", c.ref, err)
+			return origin{}, s.refuseNewer(c.ref, err)
 		case !corrupt(err):
 			return origin{}, err
 		case s.ExactlyOnceSinks:
-			return origin{}, refuse("the newest snapshot %s cannot be used: %v. Going back to %s would publish again, in exactly-once sinks, "+
-				"what was committed since. Repair it, or accept that with -s PATH --rewind", c.ref, err, earlier(candidates[i+1:]))
+			return origin{}, s.refuseUnusable(c.ref, err)
 		}
+		tried = append(tried, fmt.Sprintf("%s: %v", c.ref, err))
 		s.Logger.Warn("the newest snapshot cannot be used; going back to the one before", "snapshot", c.ref.String(), "error", err)
 	}
-	if len(candidates) > 0 {
-		return origin{}, refuse("none of the job's snapshots can be used; begin anew with --fresh")
+	if len(tried) > 0 {
+		return origin{}, s.refuseAll(tried)
 	}
 	return origin{}, nil
-}
-
-func earlier(rest []candidate) string {
-	for _, c := range rest {
-		if c.found == nil || c.found.err == nil {
-			return c.ref.String()
-		}
-	}
-	return "nothing"
 }
 
 // beginAnew begins a new lineage from nothing.
@@ -341,15 +331,15 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 		case missing(err):
 			s.Logger.Warn("the snapshot that the job would go on from is gone", "snapshot", c.ref.String())
 		case corrupt(err) && s.ExactlyOnceSinks:
-			return origin{}, refuse("--fresh would drop %s, which cannot be read (%v): its output may not be committed. "+
-				"Delete the directory to accept the loss", c.ref, err)
+			return origin{}, refuse("--fresh would drop %s, which cannot be read (%v): what it holds may not be committed, and would never be published. "+
+				"Choices: repair it, or restore its files from a backup, and start without --fresh once; or delete the directory, which accepts that loss", c.ref, err)
 		case corrupt(err):
 		case err != nil:
 			return origin{}, err
 		default:
 			if open := s.view.unproven(newest.found); len(open) > 0 {
-				return origin{}, refuse("--fresh would drop %s, which holds %s not known to be committed. "+
-					"Start the job without --fresh once and suspend it: that commits them", newest.ref, describe(open))
+				return origin{}, refuse("--fresh would drop %s, which holds %s not known to be committed: their output would never be published. "+
+					"Start the job without --fresh once and suspend it: that commits them, and costs nothing", newest.ref, s.describe(open))
 			}
 		}
 	}
@@ -361,7 +351,7 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 	from, err := s.loadRequested(ctx)
 	switch {
 	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
-		return origin{}, refuse("-s %s: %v", s.req.Path, err)
+		return origin{}, refuse("-s %s: %v. Leave out -s to go on from the newest snapshot, or choose one of those that live: %s", s.req.Path, err, list(s.view.live()))
 	case err != nil:
 		return origin{}, fmt.Errorf("-s %s: %w", s.req.Path, err)
 	}
@@ -436,8 +426,9 @@ func (a *Attempt) record(ctx context.Context, kind RecordKind, last *Ref, outcom
 func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.Committer) error {
 	for _, op := range sortedKeys(a.open) {
 		if committers[op] == nil {
-			return refuse("snapshot %s holds %d committables of sink %s, not known to be committed, and the job has no such sink that commits any more. "+
-				"Start the job with the sink once and suspend it, then take the sink out", a.RestoredDir, len(a.open[op]), op)
+			return refuse("job %s in %s: snapshot %s holds %s, not known to be committed, and the job has no such sink that commits any more: their output would never be published. "+
+				"Start the job with the sink once and suspend it, which costs nothing; then take the sink out", a.begun.Job, a.begun.Blobs, a.from.ref,
+				a.begun.describe(map[string][]snapshot.Committable{op: a.open[op]}))
 		}
 	}
 	killpoint.Reach("resolve.begin")

@@ -116,7 +116,7 @@ func TestBadMetadata(t *testing.T) {
 				if err := os.WriteFile(name, edit(whole), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "chk-1/_metadata", "-s PATH --rewind")
+				wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "chk-1/_metadata", "no older snapshot is left", "--fresh")
 				wantError(t, failsAtOnce(t, dir, embedded.Options{RestorePath: chk, Rewind: true}, build), "chk-1/_metadata")
 			})
 		}
@@ -216,7 +216,7 @@ func TestBadDataFileOfExactlyOnceJob(t *testing.T) {
 	if err := flipMiddleBit(name); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "start refused", "chk-1/count-0-a1", "would publish again", "-s PATH --rewind")
+	wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "start refused", "chk-1/count-0-a1", "restore its files from a backup, which costs nothing", "no older snapshot is left")
 	want(t, "output", out.Values(), counted(1, 1, keys...)...)
 	if err := flipMiddleBit(name); err != nil { // repaired
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func TestCheckpointsFindsDamage(t *testing.T) {
 	d.damage("pages/chk-5/count-0-a2")
 	weir(t, "", "checkpoints", d.root).wantNot(t, "damaged")
 	weir(t, "", "checkpoints", d.root, "--verify").want(t, exitFailed,
-		"The same command is refused:", "chk-5/count-0-a2", "Going back to pages/chk-4", "weir: damaged: pages/chk-5")
+		"The same command is refused:", "chk-5/count-0-a2", "go back to pages/chk-4", "weir: damaged: pages/chk-5")
 	d.damage("pages/ledger/0000000003")
 	weir(t, "", "checkpoints", d.root).want(t, exitDone, "The same command is refused: ledger record pages/ledger/0000000003", "checksum mismatch")
 	if err := os.RemoveAll(filepath.Join(d.root, "pages", "ledger")); err != nil {

@@ -1,0 +1,78 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// What a start that is refused says: what stands in the way, by name, the
+// choices, and what each costs.
+
+// freshCost is what --fresh costs where it may lose something.
+const freshCost = "--fresh begins from nothing: all input is read again and all output published a second time, and what that snapshot holds uncommitted is never published"
+
+// refuseGone is the refusal where what the ledger names is gone.
+func (s *start) refuseGone(r Ref, err error) error {
+	return refuse("the ledger names %s to go on from, and it is gone: %v. Choices: put it back, which costs nothing; %s. %s", r, err, s.goingBack(r), freshCost)
+}
+
+// refuseUnusable is the refusal where the newest snapshot cannot be used.
+func (s *start) refuseUnusable(r Ref, err error) error {
+	return refuse("the newest snapshot %s cannot be used: %v. Choices: repair it, or restore its files from a backup, which costs nothing; %s. %s", r, err, s.goingBack(r), freshCost)
+}
+
+// refuseNewer is the refusal where a newer version of Weir wrote it.
+func (s *start) refuseNewer(r Ref, err error) error {
+	return refuse("the newest snapshot %s: %v. Choices: start that version of Weir, or one after it, which costs nothing; %s. %s", r, err, s.goingBack(r), freshCost)
+}
+
+// refuseAll is the refusal where no snapshot can be used.
+func (s *start) refuseAll(tried []string) error {
+	return refuse("none of the job's snapshots can be used: %s. Choices: repair one, or restore its files from a backup, which costs nothing; "+
+		"or --fresh, which begins from nothing, so that all state is built anew and all output written again", strings.Join(tried, "; "))
+}
+
+// goingBack offers the newest live snapshot before r that can be read.
+func (s *start) goingBack(r Ref) string {
+	for _, f := range slices.Backward(s.view.found) {
+		if f.meta == nil || f.ref.same(r) || f.ref.Path == r.Path || f.ref.ID > r.ID || !s.view.alive(f.ref) {
+			continue
+		}
+		if _, err := s.view.explicit(&f, true); err != nil {
+			continue
+		}
+		return fmt.Sprintf("or go back to %s with %s, which would publish again, in exactly-once sinks, what was committed since", f.ref, s.restoreFlags(s.view.history, f.ref, true))
+	}
+	return "or go back, but no older snapshot is left that can be used; or delete its directory, if it is there, and begin anew with --fresh"
+}
+
+// committablesShown is how many committables of a sink a message names.
+const committablesShown = 5
+
+// describe is like "3 committables of sink rows (name, name, name)".
+func (o *StartOptions) describe(open map[string][]snapshot.Committable) string {
+	var parts []string
+	for _, op := range sortedKeys(open) {
+		part := fmt.Sprintf("%d committables of sink %s", len(open[op]), op)
+		if len(open[op]) == 1 {
+			part = "1 committable of sink " + op
+		}
+		var names []string
+		for _, c := range open[op] {
+			if name := strings.TrimPrefix(o.inWords(op, c), ": "); name != "" {
+				names = append(names, name)
+			}
+		}
+		if more := len(names) - committablesShown; more > 0 {
+			names = append(names[:committablesShown], fmt.Sprintf("and %d more", more))
+		}
+		if len(names) > 0 {
+			part += " (" + strings.Join(names, ", ") + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " and ")
+}
