@@ -53,8 +53,10 @@ func newRestored(m *snapshot.Metadata, g *graph.Graph) (*restored, error) {
 	return r, nil
 }
 
+// holdsState leaves committables to ResolveSinks, which knows those that are
+// committed.
 func holdsState(op *snapshot.Operator) bool {
-	if len(op.States) > 0 || len(op.Committables) > 0 || op.Enumerator != nil {
+	if len(op.States) > 0 || op.Enumerator != nil {
 		return true
 	}
 	for _, s := range op.Subtasks {
