@@ -69,6 +69,8 @@ type Arena struct {
 	// failed is the error of an allocation, after which the contents may be
 	// incomplete.
 	failed error
+	// live is the number of units in blocks that are not freed.
+	live uint64
 }
 
 // deferral is a freed block that the snapshots from..to contain.
@@ -102,6 +104,7 @@ func (a *Arena) Alloc(n int) Handle {
 	h := Handle(a.next)
 	a.next, a.left = a.next+units, a.left-units
 	*a.header(h) = header{a.epoch, units}
+	a.live += uint64(units)
 	return h
 }
 
@@ -112,7 +115,9 @@ func (a *Arena) pop(class int) Handle {
 		return 0
 	}
 	a.free[class] = *(*Handle)(a.data(h))
-	a.header(h).epoch = a.epoch
+	p := a.header(h)
+	p.epoch = a.epoch
+	a.live += uint64(p.units)
 	return h
 }
 
@@ -131,6 +136,7 @@ func (a *Arena) allocLarge(want uint64) Handle {
 	}
 	h := a.extend(int(units) >> chunkShift)
 	*a.header(h) = header{a.epoch, units}
+	a.live += uint64(units)
 	return h
 }
 
@@ -147,6 +153,7 @@ func (a *Arena) refill(units uint32) {
 	for class := first; class < classes; class++ {
 		if h := a.pop(class); h != 0 {
 			a.next, a.left = uint32(h), a.header(h).units
+			a.live -= uint64(a.left)
 			return
 		}
 	}
@@ -195,7 +202,9 @@ func (a *Arena) Free(h Handle) {
 	if a.scan > 0 {
 		a.reclaim()
 	}
-	if e := a.header(h).epoch; e <= a.newest {
+	p := a.header(h)
+	a.live -= uint64(p.units)
+	if e := p.epoch; e <= a.newest {
 		a.deferred = append(a.deferred, deferral{h, e, a.newest})
 		return
 	}
@@ -221,6 +230,13 @@ func (a *Arena) header(h Handle) *header {
 func (a *Arena) data(h Handle) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(a.header(h)), headerBytes)
 }
+
+// Extent returns the bytes that the arena has taken from the pool.
+func (a *Arena) Extent() int { return len(a.chunks) * chunkBytes }
+
+// Live returns the bytes in blocks that are not freed; what a pending snapshot
+// still reads of freed ones is not counted.
+func (a *Arena) Live() int { return int(a.live) * unit }
 
 // Close gives all memory back to the pool. No snapshot may be pending.
 func (a *Arena) Close() {

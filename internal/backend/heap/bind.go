@@ -28,6 +28,7 @@ func (s *Store[K]) Bind(keys []K, hashes []uint32) {
 func (c *core) bind(hashes []uint32) {
 	c.ptrs = resize(c.ptrs, len(hashes))
 	c.open = true
+	c.below.batch++
 	for grown := true; grown; {
 		c.locate(hashes)
 		c.touch()
@@ -39,8 +40,11 @@ func (c *core) bind(hashes []uint32) {
 		default:
 			grown = c.probeFixed(hashes)
 		}
+		if c.below.tier != nil {
+			grown = c.admit(hashes)
+		}
 	}
-	if c.newest != 0 {
+	if c.newest != 0 && c.below.tier == nil {
 		c.preserveBatch()
 	}
 	c.touchFields()
@@ -118,11 +122,16 @@ func (c *core) probeFixed(hashes []uint32) (grown bool) {
 	return grown
 }
 
-// settle finds the entry of key i beyond its home, or makes it.
+// settle finds the entry of key i beyond its home, or makes it. With a tier,
+// one that is not there is left to admit.
 func (c *core) settle(i int, hash uint32) (grown bool) {
 	t := c.table(hash)
 	p := c.find(t, hash, i)
-	if p == nil {
+	switch {
+	case p != nil:
+	case c.below.tier != nil:
+		c.below.missing = append(c.below.missing, i)
+	default:
 		p, grown = c.insert(hash, i)
 	}
 	c.ptrs[i] = p

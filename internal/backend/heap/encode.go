@@ -45,6 +45,8 @@ func (f *Frozen) encodeGroup(g int, w GroupWriter) error {
 		return errors.New("the snapshot is released")
 	case !f.core.groups.Contains(g):
 		return fmt.Errorf("only groups %v are here", f.core.groups)
+	case f.settling != nil:
+		return f.encodeBelow(g, w)
 	}
 	p := &f.captures[g-f.core.groups.First]
 	if p.array == nil || p.used == 0 {
@@ -97,7 +99,8 @@ func (f *Frozen) collect(p *capture) {
 		w := &p.array.pages[page]
 		w.Store(w.Load() &^ locked)
 	}
-	copy(s.entries[n:], s.wrapped)
+	n += copy(s.entries[n:], s.wrapped)
+	s.entries = s.entries[:n]
 }
 
 // claim returns the copy of a page if there is one. If not, the contents in the
@@ -124,7 +127,7 @@ func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int
 	for i := range min(pagePositions, p.array.mask+1) {
 		e := unsafe.Add(base, uintptr(i)*size)
 		bits := *entry.Bits(e)
-		if bits&entry.Used == 0 {
+		if bits&entry.Used == 0 || f.settling != nil && !f.isWanted(e) {
 			continue
 		}
 		from := unsafe.Slice((*uint64)(e), words)
@@ -145,7 +148,7 @@ func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int
 // some are displaced.
 func (f *Frozen) order(p *capture) {
 	if p.displaced > 0 {
-		f.sort(int(p.used))
+		f.sort(len(f.scratch.entries) / int(f.core.size/8))
 		return
 	}
 	s, words := f.scratch, int(f.core.size/8)

@@ -23,6 +23,10 @@ type Frozen struct {
 	// where there is no key.
 	captures []capture
 	scratch  *scratch
+	// settling is nil if the tables hold all there is; since is the snapshot
+	// from which on changes are wanted then.
+	settling *settling
+	since    uint32
 	// released is set last by Release; ended guards against a second call.
 	released, ended atomic.Bool
 }
@@ -88,6 +92,9 @@ func (c *core) Freeze() *Frozen {
 			p.array, p.used, p.displaced, p.shift = t.array, t.used, t.displaced, t.shift
 		}
 	}
+	if c.below.tier != nil {
+		f.settling = c.startSettling()
+	}
 	c.pending = append(c.pending, f)
 	return f
 }
@@ -104,6 +111,14 @@ func (f *Frozen) Release() {
 		return
 	}
 	c := f.core
+	if s := f.settling; s != nil {
+		if !s.begun {
+			s.skip()
+		}
+		if s.snap != nil {
+			s.snap.Close()
+		}
+	}
 	if f.scratch != nil {
 		c.mu.Lock()
 		c.spare = append(c.spare, f.scratch)
@@ -130,6 +145,9 @@ func (c *core) unref() {
 	for d := range c.domains {
 		c.domains[d].wheel.close()
 	}
+	if c.below.tier != nil {
+		c.below.tier.Close()
+	}
 	c.copies.close(c.pool)
 	c.arena.Close()
 }
@@ -137,8 +155,12 @@ func (c *core) unref() {
 // reclaim takes back what released snapshots held.
 func (c *core) reclaim() {
 	c.pending = slices.DeleteFunc(c.pending, func(f *Frozen) bool {
-		if !f.released.Load() {
+		settled := f.hasSettled()
+		if !settled && !f.released.Load() {
 			return false
+		}
+		if settled {
+			c.noteSettled(f)
 		}
 		c.thaw(f)
 		return true

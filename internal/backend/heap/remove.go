@@ -34,6 +34,9 @@ func (c *core) Release() {
 	if c.timed {
 		c.sift(siftPerRecord * len(c.ptrs))
 	}
+	if c.below.tier != nil {
+		c.trim()
+	}
 	c.ptrs = c.ptrs[:0]
 }
 
@@ -49,7 +52,7 @@ func (c *core) removeEmpties() {
 		last := len(c.empties) - 1
 		e := c.empties[last]
 		t := &c.tables[e.group]
-		if *entry.Bits(c.at(t, e.pos))&(entry.Used|entry.Present) != entry.Used {
+		if p := c.at(t, e.pos); *entry.Bits(p)&(entry.Used|entry.Present) != entry.Used || c.below.tier != nil && c.waits(e.group, p) {
 			c.empties = c.empties[:last]
 			continue
 		}
@@ -129,6 +132,9 @@ func (c *core) expireRun(t *table, to, mask uint32) {
 			if bits&f.Bit != 0 {
 				f.Expire(p, c.arena, c.cur.Now)
 			}
+		}
+		if c.below.tier != nil && *entry.Bits(p) != bits {
+			c.noteChange(p)
 		}
 		if *entry.Bits(p)&entry.Present == 0 {
 			c.empties = append(c.empties, place{g, pos})

@@ -9,35 +9,57 @@ import (
 )
 
 // RestoreSection loads one section of a key group of the store's range: count
-// entries in data, as a GroupWriter got them. Sections may come in any order.
-// The caller has checked that the state, looked up by name, has the stored kind and
+// entries in data, as a GroupWriter got them. Sections may come in any order;
+// with a tier, those of a group follow one another. Restored must follow the
+// last one. The caller has checked that the state, looked up by name, has the stored kind and
 // formats. An error leaves the store unusable.
 func (s *Store[K]) RestoreSection(group int, st snapshot.State, count int, data []byte) error {
 	s.Release()
-	if err := s.restore(group, st, count, data); err != nil {
+	restore := s.restore
+	if s.below.tier != nil {
+		restore = s.gather
+	}
+	if err := restore(group, st, count, data); err != nil {
 		return fmt.Errorf("restore state %q of operator %q, key group %d: %w", st.Name, s.operator, group, err)
 	}
 	return nil
 }
 
-func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte) error {
-	if !s.groups.Contains(group) {
-		return fmt.Errorf("the subtask owns groups %v", s.groups)
+// Restored ends a restore.
+func (s *Store[K]) Restored() error {
+	if s.below.tier == nil {
+		return nil
 	}
-	i := s.fieldNamed(st.Name)
+	return s.restoreGroup()
+}
+
+// checkSection returns the field of a section.
+func (c *core) checkSection(group int, st snapshot.State, count int, data []byte) (*entry.Field, error) {
+	if !c.groups.Contains(group) {
+		return nil, fmt.Errorf("the subtask owns groups %v", c.groups)
+	}
+	i := c.fieldNamed(st.Name)
 	if i < 0 {
-		return fmt.Errorf("the operator declares no such state")
+		return nil, fmt.Errorf("the operator declares no such state")
 	}
 	// Keys and values take a byte at least; that bounds a count that cannot be trusted.
-	if count < 0 || count > len(data)/(max(s.keyBytes, 1)+max(st.Format.Size, 1)) {
-		return fmt.Errorf("%d entries in %d bytes", count, len(data))
+	if count < 0 || count > len(data)/(max(c.keyBytes, 1)+max(st.Format.Size, 1)) {
+		return nil, fmt.Errorf("%d entries in %d bytes", count, len(data))
+	}
+	return c.fields[i], nil
+}
+
+func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte) error {
+	f, err := s.checkSection(group, st, count, data)
+	if err != nil {
+		return err
 	}
 	if t := &s.tables[group-s.groups.First]; t.used+uint32(count) > t.limit && t.used == 0 {
 		s.grow(group-s.groups.First, uint32(count))
 	}
 	s.readTime()
 	for n := range count {
-		rest, err := s.restoreEntry(group, s.fields[i], st, data)
+		rest, err := s.restoreEntry(group, f, st, data)
 		if err != nil {
 			return fmt.Errorf("entry %d of %d: %w", n+1, count, err)
 		}

@@ -54,7 +54,7 @@ func (c *core) siftChunk(d *domain) int {
 	}
 	c.sink = sum
 	for _, r := range refs {
-		if c.lookup(d, r, c.start(r)) != nil {
+		if c.lookup(d, r, c.start(r)) != nil || c.below.tier != nil && !c.isAbsent(d, r) {
 			d.wheel.push(&d.wheel.sieve.kept, r)
 		} else {
 			d.wheel.size--

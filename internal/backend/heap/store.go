@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"reflect"
@@ -31,13 +32,18 @@ type Options struct {
 	// per batch and by Tick, and only if a field has a time to live; then it
 	// must be set.
 	Clock func() int64
+	// Tier, if it is not nil, makes the store a cache of what lies there, which
+	// is nothing yet, within the memory of Share. The store closes it.
+	Tier  Tier
+	Share *memory.Share
 }
 
 // Store is the keyed state of one operator in one subtask. One goroutine, the
 // stage's, owns it.
 //
 // Methods that need memory panic with an error that wraps memory.ErrBudget
-// when the pool's budget is used up; the task fails with it.
+// when the pool's budget is used up, and with one that wraps ErrTier if the
+// tier fails; the task fails with it.
 type Store[K comparable] struct {
 	core
 	encoding keygroup.Encoding[K]
@@ -97,6 +103,10 @@ type core struct {
 	timed   bool
 	domains [2]domain
 
+	below   below
+	oneWord [1]uint64
+	oneText [1]string
+
 	snapshots
 }
 
@@ -131,6 +141,12 @@ func (s *Store[K]) init(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.Tier != nil {
+		if o.Share == nil {
+			return errors.New("a tier needs a share of memory")
+		}
+		size += markSize
+	}
 	s.text = reflect.TypeFor[K]().Kind() == reflect.String
 	s.inMemory = s.encoding.InMemory()
 	s.core = core{
@@ -142,6 +158,9 @@ func (s *Store[K]) init(o Options) (err error) {
 	}
 	for i := range s.tables {
 		s.tables[i] = s.emptyTable()
+	}
+	if o.Tier != nil {
+		s.below.init(&o)
 	}
 	s.snapshots.init(size)
 	o.Cursor.Arena = s.arena
@@ -193,6 +212,9 @@ func (s *Store[K]) Key() K {
 // Lookup makes the entry of key the current one, if there is one. hash is the
 // key's. It ends the current batch.
 func (s *Store[K]) Lookup(key K, hash uint32) bool {
+	if s.below.tier != nil {
+		return s.lookupOne(key, hash)
+	}
 	s.Release()
 	s.one[0] = key
 	s.encode(s.one[:])
@@ -209,5 +231,8 @@ func (s *Store[K]) Lookup(key K, hash uint32) bool {
 // that follows with their release. The store must not be used afterwards.
 func (s *Store[K]) Close() {
 	s.cur.P, s.cur.Arena, s.cur.Timers = nil, nil, nil
+	if s.below.tier != nil {
+		s.below.share.Close()
+	}
 	s.core.unref()
 }

@@ -97,18 +97,31 @@ func firstPositions(size uintptr) uint32 {
 	return n
 }
 
-// grow doubles a table, or gives it its first array, until n more keys fit.
-func (c *core) grow(group int, n uint32) {
-	t := &c.tables[group]
-	positions := c.first
-	if t.array != nil {
-		positions = 2 * (t.mask + 1)
+// positions is the size of the table, 0 before its first key.
+func (t *table) positions() uint32 {
+	if t.array == nil {
+		return 0
 	}
+	return t.mask + 1
+}
+
+// grownTo is the size that grow gives a table.
+func (c *core) grownTo(t *table, n uint32) uint32 {
+	positions := max(2*t.positions(), c.first)
 	for limit(positions) < t.used+n {
 		positions *= 2
 	}
+	return positions
+}
+
+// grow doubles a table, or gives it its first array, until n more keys fit.
+func (c *core) grow(group int, n uint32) {
+	t := &c.tables[group]
 	old := *t
-	*t = c.newTable(positions)
+	*t = c.newTable(c.grownTo(t, n))
+	if c.below.tier != nil {
+		c.below.share.Add(c.bytesOf(t.positions()) - c.bytesOf(old.positions()))
+	}
 	if old.array == nil {
 		return
 	}

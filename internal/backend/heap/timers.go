@@ -155,7 +155,7 @@ func (c *core) advance(d *domain, to int64, max int, fn func(at int64) error) (f
 			return fired, false, nil
 		}
 		if p != nil && !d.noted(p, r.at) {
-			p = c.lookup(d, r, c.start(r)) // another key of that hash may be meant
+			p = c.seek(d, r) // another key of that hash may be meant
 		}
 		if p == nil {
 			continue
@@ -174,6 +174,9 @@ func (c *core) advance(d *domain, to int64, max int, fn func(at int64) error) (f
 func (c *core) endAdvance() {
 	c.cur.P = nil
 	c.removeEmpties()
+	if c.below.tier != nil {
+		c.trim()
+	}
 }
 
 // nextDue returns the earliest reference up to to and the entry that may be its.
@@ -187,7 +190,7 @@ func (c *core) nextDue(d *domain, to int64) (r ref, p unsafe.Pointer, ok bool) {
 	late := d.wheel.overdue
 	if len(late) > 0 && late[0].at <= to && (d.next == len(d.due) || late[0].at <= d.due[d.next].at) {
 		r = d.wheel.popOverdue()
-		return r, c.lookup(d, r, c.start(r)), true
+		return r, c.seek(d, r), true
 	}
 	if d.next == len(d.due) {
 		return ref{}, nil, false
@@ -222,6 +225,18 @@ func (c *core) resolve(d *domain) {
 	for i := d.next; i < len(d.due); i++ {
 		d.entries[i] = c.lookup(d, d.due[i], c.start(d.due[i]))
 	}
+	if c.below.tier != nil {
+		c.summon(d)
+	}
+}
+
+// seek is lookup of a reference by itself, in the tier, too.
+func (c *core) seek(d *domain, r ref) unsafe.Pointer {
+	p := c.lookup(d, r, c.start(r))
+	if p == nil && c.below.tier != nil {
+		p = c.summonOne(d, r)
+	}
+	return p
 }
 
 // start is the position where the probing for a reference begins.
@@ -261,7 +276,9 @@ func (d *domain) noted(p unsafe.Pointer, at int64) bool {
 // fire handles the entry whose reference is due: it fires the timer of that
 // time, if it is still there, and makes the next reference.
 func (c *core) fire(d *domain, p unsafe.Pointer, at int64, fn func(at int64) error) (hit bool, err error) {
-	if c.newest != 0 {
+	if c.below.tier != nil {
+		c.pin(p)
+	} else if c.newest != 0 {
 		c.preserveEntry(p)
 	}
 	t := (*timers)(d.field.At(p))
@@ -305,6 +322,9 @@ func (c *core) DropProcessingTimers() int {
 	d := &c.domains[entry.ProcessingTime]
 	if d.field == nil {
 		return 0
+	}
+	if c.below.tier != nil {
+		return c.dropAll(d)
 	}
 	dropped := 0
 	for g := range c.tables {

@@ -1,0 +1,148 @@
+package backendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/internal/keygroup"
+)
+
+// Options of the suite.
+type Options struct {
+	// Seeds and Steps are how many runs there are and how long one is.
+	Seeds, Steps int
+	// Others are the backends that snapshots are restored into besides the
+	// one tested.
+	Others []Backend
+}
+
+type pair struct {
+	Name string
+	N    int32
+}
+
+// Run runs the suite.
+func Run(t *testing.T, b Backend, o Options) {
+	t.Run("int64", func(t *testing.T) { model(t, b, o, func(r *rand.Rand) int64 { return r.Int64N(2000) - 1000 }) })
+	t.Run("int16", func(t *testing.T) { model(t, b, o, func(r *rand.Rand) int16 { return int16(r.IntN(500)) }) })
+	t.Run("bytes", func(t *testing.T) {
+		model(t, b, o, func(r *rand.Rand) [16]byte { return [16]byte{byte(r.IntN(40)), 15: byte(r.IntN(40))} })
+	})
+	t.Run("string", func(t *testing.T) {
+		model(t, b, o, func(r *rand.Rand) string { return strings.Repeat("k", r.IntN(60)) + fmt.Sprint(r.IntN(10)) })
+	})
+	t.Run("struct", func(t *testing.T) {
+		model(t, b, o, func(r *rand.Rand) pair { return pair{strings.Repeat("x", r.IntN(40)), r.Int32N(20)} })
+	})
+}
+
+func whole() keygroup.Range { return keygroup.Range{First: 0, Last: groups - 1} }
+
+func model[K comparable](t *testing.T, b Backend, o Options, key func(*rand.Rand) K) {
+	for seed := range uint64(o.Seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := newRun[K](t, b, whole(), seed, key)
+			for range o.Steps {
+				r.step()
+			}
+			for _, m := range r.moments {
+				r.finish(m)
+			}
+			r.moments = nil
+			m := r.take()
+			r.finish(m)
+			for i, other := range append([]Backend{b}, o.Others...) {
+				r.elsewhere(other, m, 1+(int(seed)+i)%4)
+			}
+			r.all()
+			r.drop()
+		})
+	}
+}
+
+func newRun[K comparable](t *testing.T, b Backend, groups keygroup.Range, seed uint64, key func(*rand.Rand) K) *run[K] {
+	now := new(int64)
+	*now = 1000
+	return &run[K]{
+		subject: newSubject[K](t, b, groups, now), rng: rand.New(rand.NewPCG(seed, 7)), key: key, model: map[K]*content{},
+	}
+}
+
+// take begins a snapshot.
+func (r *run[K]) take() *moment[K] {
+	m := &moment[K]{model: r.clone(), wm: r.wm, now: *r.now, done: make(chan struct{})}
+	f := r.store.Freeze()
+	go func() {
+		defer close(m.done)
+		m.sections, m.err = encode(f)
+		f.Release()
+	}()
+	r.moments = append(r.moments, m)
+	r.t.Cleanup(func() { <-m.done })
+	return m
+}
+
+// finish compares a snapshot with the model of its moment.
+func (r *run[K]) finish(m *moment[K]) {
+	r.t.Helper()
+	<-m.done
+	r.check(m.err)
+	o := newRun[K](r.t.(*testing.T), Heap, whole(), 1, r.key)
+	defer o.close()
+	*o.now = m.now
+	o.wm = m.wm
+	o.restore(m.sections, whole())
+	o.model = m.model
+	o.all()
+}
+
+// all compares the state of all keys, and then fires all timers.
+func (r *run[K]) all() {
+	r.t.Helper()
+	keys := make([]K, 0, len(r.model))
+	for k := range r.model {
+		keys = append(keys, k)
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), 200)
+		r.batch(keys[:n], nil)
+		keys = keys[n:]
+	}
+}
+
+// elsewhere restores a snapshot into another backend at another parallelism,
+// and lets the job go on there.
+func (r *run[K]) elsewhere(b Backend, m *moment[K], parallelism int) {
+	r.t.Helper()
+	for sub := range parallelism {
+		mine := keygroup.RangeOf(sub, parallelism, groups)
+		o := newRun[K](r.t.(*testing.T), b, mine, uint64(sub), r.key)
+		*o.now, o.wm = *r.now, m.wm
+		for k, c := range m.model {
+			if mine.Contains(keygroup.Group(r.hash(k), groups)) {
+				o.model[k] = c.clone()
+			}
+		}
+		o.key = func(rng *rand.Rand) K {
+			for {
+				if k := r.key(rng); mine.Contains(keygroup.Group(r.hash(k), groups)) {
+					return k
+				}
+			}
+		}
+		o.restore(m.sections, mine)
+		o.all()
+		for range 30 {
+			o.step()
+		}
+		for _, m := range o.moments {
+			<-m.done
+			o.check(m.err)
+		}
+		o.all()
+		o.drop()
+		o.close()
+	}
+}

@@ -1,0 +1,117 @@
+package heap
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/memory"
+)
+
+// A row is the state of a key as a tier keeps it: a uvarint with the presence
+// bits, then for each field that is present its form in snapshots, behind four
+// bytes with its length if that varies, and behind timers the time of their
+// reference. It does not outlive the attempt.
+
+// appendRow appends the row of an entry that holds something.
+func (c *core) appendRow(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, error) {
+	present := *entry.Bits(p) & entry.Present
+	dst = binary.AppendUvarint(dst, uint64(present))
+	for _, f := range c.fields {
+		if present&f.Bit == 0 {
+			continue
+		}
+		start := len(dst)
+		if f.Format.Size == 0 {
+			dst = append(dst, 0, 0, 0, 0)
+		}
+		var err error
+		if dst, err = f.Append(dst, p, v); err != nil {
+			return nil, fmt.Errorf("state %q: %w", f.Name, err)
+		}
+		if f.Format.Size == 0 {
+			binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+		} else if got := len(dst) - start; got != f.Format.Size {
+			return nil, fmt.Errorf("state %q: a value of format %s took %d bytes instead of %d", f.Name, f.Format.ID, got, f.Format.Size)
+		}
+		if _, ok := domainOf(f.Kind); ok {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64((*timers)(f.At(p)).ref))
+		}
+	}
+	return dst, nil
+}
+
+var errRow = errors.New("malformed row")
+
+// rowLoader cuts rows.
+type rowLoader struct {
+	rest    []byte
+	present uint32
+}
+
+// open begins a row.
+func (r *rowLoader) open(row []byte) error {
+	present, n := binary.Uvarint(row)
+	if n <= 0 || present > uint64(entry.Present) {
+		return errRow
+	}
+	r.rest, r.present = row[n:], uint32(present)
+	return nil
+}
+
+// next cuts the value of a field that is present; ref is the time of the
+// reference of timers.
+func (r *rowLoader) next(f *entry.Field) (value []byte, ref int64, err error) {
+	n := f.Format.Size
+	if n == 0 {
+		if len(r.rest) < 4 {
+			return nil, 0, errRow
+		}
+		n, r.rest = int(binary.LittleEndian.Uint32(r.rest)), r.rest[4:]
+	}
+	if n > len(r.rest) {
+		return nil, 0, errRow
+	}
+	value, r.rest = r.rest[:n:n], r.rest[n:]
+	if _, ok := domainOf(f.Kind); ok {
+		if len(r.rest) < 8 {
+			return nil, 0, errRow
+		}
+		ref, r.rest = int64(binary.LittleEndian.Uint64(r.rest)), r.rest[8:]
+	}
+	return value, ref, nil
+}
+
+// loadRow fills an entry without contents.
+func (c *core) loadRow(p unsafe.Pointer, row []byte) error {
+	r := &c.below.rows
+	if err := r.open(row); err != nil {
+		return err
+	}
+	for left := r.present; left != 0; left &= left - 1 {
+		i := bits.TrailingZeros32(left)
+		if i >= len(c.fields) {
+			return errRow
+		}
+		f := c.fields[i]
+		value, ref, err := r.next(f)
+		if err != nil {
+			return fmt.Errorf("state %q: %w", f.Name, err)
+		}
+		if err := f.Load(value, f.TTL, p, c.arena, c.cur.Now); err != nil {
+			return fmt.Errorf("state %q: %w", f.Name, err)
+		}
+		if _, ok := domainOf(f.Kind); ok {
+			t := (*timers)(f.At(p))
+			t.ref, t.indexed = ref, 1
+		}
+	}
+	c.markOf(p).seq |= belowBit
+	if c.timed && *entry.Bits(p)&entry.Displaced != 0 {
+		c.reindex(p)
+	}
+	return nil
+}

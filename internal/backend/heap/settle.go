@@ -1,0 +1,184 @@
+package heap
+
+import (
+	"unsafe"
+
+	"github.com/weirstream/weir/internal/entry"
+)
+
+// A snapshot of a store with a tier settles first: what had changed at the
+// barrier is loaded into the tier, which then is the state as of the barrier,
+// and from there on a snapshot of the tier stands for it. Meanwhile nothing
+// else may be written to the tier, and one snapshot settles after the other.
+
+// settling is what the stage and the encoder of a snapshot share. The stage
+// makes it; what is written before done is closed may be read after.
+type settling struct {
+	done chan struct{}
+	prev *settling
+	// settled is the newest snapshot that the tier had in it before, as far as
+	// the stage knew, and afterwards all in all.
+	settled uint32
+	// skipped says that nothing was done: what comes before still counts.
+	skipped bool
+
+	// begun, err and snap belong to the encoder.
+	begun bool
+	err   error
+	snap  TierSnapshot
+}
+
+// isOver tells whether it has ended one way or the other.
+func (s *settling) isOver() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// isSettling tells whether a snapshot up to s has not settled yet. s may be nil.
+func (s *settling) isSettling() bool {
+	for ; s != nil; s = s.prev {
+		if !s.isOver() {
+			return true
+		}
+		if !s.skipped {
+			return false
+		}
+	}
+	return false
+}
+
+// wait waits until no snapshot up to s is settling.
+func (s *settling) wait() {
+	for ; s != nil; s = s.prev {
+		<-s.done
+		if !s.skipped {
+			return
+		}
+	}
+}
+
+// skip ends it with nothing done.
+func (s *settling) skip() {
+	s.skipped = true
+	close(s.done)
+}
+
+// startSettling returns what a new snapshot needs to settle; nil if its tables
+// hold all there is.
+func (c *core) startSettling() *settling {
+	b := &c.below
+	partial := false
+	for i := range b.groups {
+		partial = partial || b.groups[i].partial
+	}
+	if !partial {
+		return nil
+	}
+	b.written = true
+	if last := b.last; last != nil && last.isOver() && !last.skipped {
+		last.prev = nil // nobody looks beyond it any more
+	}
+	b.last = &settling{done: make(chan struct{}), prev: b.last, settled: b.settled}
+	return b.last
+}
+
+// awaitSettled waits until changed entries may be evicted again.
+func (c *core) awaitSettled() {
+	c.below.last.wait()
+	c.reclaim()
+}
+
+// noteSettled is told, on the stage's goroutine, that a snapshot has settled.
+func (c *core) noteSettled(f *Frozen) {
+	c.below.settled = max(c.below.settled, f.settling.settled)
+}
+
+// hasSettled tells whether the tables are not read any more.
+func (f *Frozen) hasSettled() bool {
+	s := f.settling
+	return s != nil && s.isOver() && !s.skipped
+}
+
+// Settle prepares a snapshot whose state reaches beyond memory, so that its
+// encoding does not hold up the stage. EncodeGroup does it if it was not
+// done. For other snapshots it does nothing.
+func (f *Frozen) Settle() error {
+	s := f.settling
+	if s == nil || s.begun {
+		if s != nil {
+			return s.err
+		}
+		return nil
+	}
+	s.begun = true
+	for p := s.prev; p != nil; p = p.prev {
+		<-p.done
+		if !p.skipped {
+			s.settled = max(s.settled, p.settled)
+			break
+		}
+	}
+	if s.err = f.settle(s.settled); s.err == nil {
+		s.settled = f.seq
+	} else {
+		s.err = f.core.tierError(s.err)
+	}
+	close(s.done)
+	return s.err
+}
+
+// settle loads what has changed since the snapshot settled into the tier.
+func (f *Frozen) settle(settled uint32) error {
+	changes, err := f.core.below.tier.Load()
+	if err != nil {
+		return err
+	}
+	if f.scratch == nil {
+		f.scratch = f.core.borrow()
+	}
+	for i := range f.captures {
+		if err := f.settleGroup(i, settled, changes); err != nil {
+			changes.Abort()
+			return err
+		}
+	}
+	if err := changes.Commit(); err != nil {
+		return err
+	}
+	f.settling.snap, err = f.core.below.tier.Snapshot()
+	return err
+}
+
+func (f *Frozen) settleGroup(i int, settled uint32, changes Changes) (err error) {
+	p := &f.captures[i]
+	if p.array == nil {
+		return nil
+	}
+	f.since = settled
+	f.collect(p)
+	f.order(p)
+	c, s := f.core, f.scratch
+	for at := 0; at < len(s.entries); at += int(c.size / 8) {
+		e := unsafe.Pointer(&s.entries[at])
+		s.data = c.appendName(s.data[:0], i+c.groups.First, e, f.view)
+		if *entry.Bits(e)&entry.Present == 0 {
+			err = changes.Delete(s.data)
+		} else if s.value, err = c.appendRow(s.value[:0], e, f.view); err == nil {
+			err = changes.Put(s.data, s.value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isWanted tells whether the snapshot needs an entry: to settle, only those that
+// have changed.
+func (f *Frozen) isWanted(e unsafe.Pointer) bool {
+	return f.settling == nil || f.core.markOf(e).seq&^belowBit >= f.since
+}

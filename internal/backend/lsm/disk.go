@@ -1,0 +1,174 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/storage/file"
+)
+
+const (
+	// pebbleShare is the part of the memory, as a divisor, that goes to block
+	// cache and memtables.
+	pebbleShare = 4
+	// MinMemory is the least memory that is of use.
+	MinMemory = 16 << 20
+
+	minMemTable = 256 << 10
+	maxMemTable = 64 << 20
+	// openFiles bounds the files that are open for reading, over all tiers.
+	openFiles = 1024
+)
+
+// Options of a Disk. All are required but FS.
+type Options struct {
+	// Dir is the root of the local directories; several processes may share it.
+	Dir string
+	// Memory is what cached entries, block cache and memtables may take
+	// together, in bytes.
+	Memory int64
+	// Stores is how many stores there will be.
+	Stores int
+	Logger *slog.Logger
+	// FS replaces the file system below Dir, in tests.
+	FS vfs.FS
+}
+
+// Disk is the local disk of one attempt. It is safe for concurrent use.
+type Disk struct {
+	o      Options
+	dir    string
+	unlock func() error
+	fs     vfs.FS
+	cache  *pebble.Cache
+	files  *pebble.FileCache
+	budget *memory.Budget
+	next   atomic.Int64
+	open   sync.WaitGroup
+}
+
+// Open removes what killed processes have left below the root and makes a
+// directory there.
+func Open(o Options) (*Disk, error) {
+	d := &Disk{o: o, dir: o.Dir, fs: o.FS, unlock: func() error { return nil }}
+	if o.FS == nil {
+		d.fs = unsynced{vfs.Default}
+		if err := d.claim(); err != nil {
+			return nil, fmt.Errorf("local state directory: %w", err)
+		}
+	}
+	pebbles := o.Memory / pebbleShare
+	d.cache = pebble.NewCache(pebbles)
+	d.files = pebble.NewFileCache(1, openFiles)
+	d.budget = memory.NewBudget(o.Memory-pebbles, o.Stores)
+	return d, nil
+}
+
+// claim makes the directory of this attempt and locks it.
+func (d *Disk) claim() error {
+	root := file.New(d.o.Dir)
+	if err := sweep(root, d.o.Dir, d.o.Logger); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(d.o.Dir, "state-")
+	if err != nil {
+		return err
+	}
+	if d.unlock, err = root.LockDir(filepath.Base(dir)); err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		d.unlock = func() error { return nil } // nobody can sweep it either
+	}
+	d.dir = dir
+	return nil
+}
+
+// sweep removes the directories whose process has ended.
+func sweep(root *file.Blobs, dir string, log *slog.Logger) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "state-*"))
+	if err != nil {
+		return err
+	}
+	for _, old := range left {
+		unlock, err := root.LockDir(filepath.Base(old))
+		if err != nil {
+			continue // in use
+		}
+		log.Info("removing local state that a process left", "dir", old)
+		if err := errors.Join(os.RemoveAll(old), unlock()); err != nil {
+			log.Warn("removing local state that a process left", "dir", old, "error", err)
+		}
+	}
+	return nil
+}
+
+// Dir is the directory of this attempt.
+func (d *Disk) Dir() string { return d.dir }
+
+// Share is the memory of one more store.
+func (d *Disk) Share() *memory.Share { return d.budget.Share() }
+
+// Tier makes an empty tier. name is for people who look at the directory.
+func (d *Disk) Tier(name string) (*Tier, error) {
+	dir := d.fs.PathJoin(d.dir, strconv.FormatInt(d.next.Add(1), 10)+"-"+plain(name))
+	t := &Tier{disk: d, dir: dir, options: d.options(name)}
+	db, err := pebble.Open(dir, t.options)
+	if err != nil {
+		return nil, fmt.Errorf("open local state %s: %w", dir, err)
+	}
+	t.db = db
+	d.open.Add(1)
+	return t, nil
+}
+
+// plain is a name without what has a meaning in paths.
+func plain(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			b[i] = '_'
+		}
+	}
+	return string(b[:min(len(b), 64)])
+}
+
+// Close waits for the tiers to be closed and removes the directory.
+func (d *Disk) Close() error {
+	d.open.Wait()
+	d.cache.Unref()
+	d.files.Unref()
+	return errors.Join(d.fs.RemoveAll(d.dir), d.unlock())
+}
+
+// logger passes on what Pebble says.
+type logger struct {
+	log *slog.Logger
+}
+
+func (l logger) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+func (l logger) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf must not return: Pebble does not know its own state any more.
+func (l logger) Fatalf(format string, args ...any) {
+	panic("local state: " + fmt.Sprintf(format, args...))
+}

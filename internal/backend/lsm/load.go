@@ -1,0 +1,101 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/weirstream/weir/internal/backend/heap"
+)
+
+// loadFileSize is the size from which on a load goes on with another file.
+const loadFileSize = 64 << 20
+
+// load writes sorted rows to files that the database then takes over as they
+// are.
+type load struct {
+	tier  *Tier
+	files []string
+	w     *sstable.Writer
+}
+
+// Load implements heap.Tier.
+func (t *Tier) Load() (heap.Changes, error) { return &load{tier: t}, nil }
+
+func (l *load) Put(key, row []byte) error {
+	if err := l.room(); err != nil {
+		return err
+	}
+	return l.w.Set(key, row)
+}
+
+func (l *load) Delete(key []byte) error {
+	if err := l.room(); err != nil {
+		return err
+	}
+	return l.w.Delete(key)
+}
+
+// room sees to it that there is a file to write to.
+func (l *load) room() error {
+	if l.w != nil {
+		if l.w.Raw().EstimatedSize() < loadFileSize {
+			return nil
+		}
+		if err := l.end(); err != nil {
+			return err
+		}
+	}
+	t := l.tier
+	t.loads++
+	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("load-%d", t.loads))
+	f, err := t.disk.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	l.files = append(l.files, name)
+	l.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), t.options.MakeWriterOptions(0, t.db.TableFormat()))
+	return nil
+}
+
+func (l *load) end() error {
+	w := l.w
+	l.w = nil
+	return w.Close()
+}
+
+// Commit implements heap.Changes.
+func (l *load) Commit() error {
+	if l.w != nil {
+		if err := l.end(); err != nil {
+			l.Abort()
+			return err
+		}
+	}
+	if len(l.files) == 0 {
+		return nil
+	}
+	if err := l.tier.ingest(l.files); err != nil {
+		l.Abort()
+		return err
+	}
+	return nil
+}
+
+// Abort implements heap.Changes.
+func (l *load) Abort() {
+	var err error
+	if l.w != nil {
+		err = l.end()
+	}
+	for _, name := range l.files {
+		err = errors.Join(err, l.tier.disk.fs.Remove(name))
+	}
+	l.files = nil
+	if err != nil {
+		l.tier.disk.o.Logger.Debug("giving up a load", "error", err)
+	}
+}

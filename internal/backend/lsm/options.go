@@ -1,0 +1,32 @@
+package lsm
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// options are those of one database.
+func (d *Disk) options(name string) *pebble.Options {
+	o := &pebble.Options{
+		FS: d.fs, Cache: d.cache, FileCache: d.files,
+		DisableWAL: true, FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize: d.memTable(), MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold: 4, L0StopWritesThreshold: 1000,
+		LBaseMaxBytes:              64 << 20,
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		Logger:                     logger{d.o.Logger.With("state", name)},
+	}
+	o.TargetFileSizes[0] = 16 << 20
+	o.Levels[0].BlockSize = 4 << 10
+	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10)
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
+	o.EnsureDefaults()
+	return o
+}
+
+// memTable is the size of a memtable: of four at most half of Pebble's memory
+// is taken.
+func (d *Disk) memTable() uint64 {
+	n := d.o.Memory / pebbleShare / 8 / int64(max(d.o.Stores, 1))
+	return uint64(min(max(n, minMemTable), maxMemTable))
+}

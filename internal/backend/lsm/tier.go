@@ -1,0 +1,119 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/weirstream/weir/internal/backend/heap"
+)
+
+// Tier is the heap.Tier of one store.
+type Tier struct {
+	disk    *Disk
+	dir     string
+	options *pebble.Options
+	db      *pebble.DB
+	// loads numbers the files that are loaded.
+	loads int
+}
+
+var _ heap.Tier = (*Tier)(nil)
+
+// Fetch implements heap.Tier.
+func (t *Tier) Fetch(keys [][]byte, found func(i int, row []byte) error) error {
+	for i, k := range keys {
+		row, closer, err := t.db.Get(k)
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(found(i, row), closer.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scan implements heap.Tier.
+func (t *Tier) Scan(prefix []byte, found func(key, row []byte) error) error {
+	return scan(t.db, prefix, found)
+}
+
+func scan(r pebble.Reader, prefix []byte, found func(key, row []byte) error) (err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: behind(prefix)})
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, it)
+	for it.First(); it.Valid(); it.Next() {
+		row, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := found(it.Key(), row); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+func closeInto(err *error, c io.Closer) {
+	if e := c.Close(); *err == nil {
+		*err = e
+	}
+}
+
+// behind is the least key that is behind all that begin with prefix, nil if there is none.
+func behind(prefix []byte) []byte {
+	b := append([]byte(nil), prefix...)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i]++; b[i] != 0 {
+			return b[:i+1]
+		}
+	}
+	return nil
+}
+
+// Change implements heap.Tier.
+func (t *Tier) Change() heap.Changes { return change{t.db.NewBatch()} }
+
+// change is a few changes: they go by way of the memtable.
+type change struct{ b *pebble.Batch }
+
+func (c change) Put(key, row []byte) error { return c.b.Set(key, row, nil) }
+func (c change) Delete(key []byte) error   { return c.b.Delete(key, nil) }
+func (c change) Commit() error             { return errors.Join(c.b.Commit(pebble.NoSync), c.b.Close()) }
+func (c change) Abort()                    { c.b.Close() }
+
+// Snapshot implements heap.Tier.
+func (t *Tier) Snapshot() (heap.TierSnapshot, error) { return moment{t.db.NewSnapshot()}, nil }
+
+type moment struct{ s *pebble.Snapshot }
+
+func (m moment) Scan(prefix []byte, found func(key, row []byte) error) error {
+	return scan(m.s, prefix, found)
+}
+
+func (m moment) Close() error { return m.s.Close() }
+
+// Close implements heap.Tier.
+func (t *Tier) Close() {
+	defer t.disk.open.Done()
+	if err := errors.Join(t.db.Close(), t.disk.fs.RemoveAll(t.dir)); err != nil {
+		t.disk.o.Logger.Warn("closing local state", "dir", t.dir, "error", err)
+	}
+}
+
+// ingest makes loaded files part of the database.
+func (t *Tier) ingest(files []string) error {
+	if err := t.db.Ingest(context.Background(), files); err != nil {
+		return fmt.Errorf("load %d files: %w", len(files), err)
+	}
+	return nil
+}
