@@ -72,9 +72,17 @@ func (b *Batch[T]) Append(v T, millis, end int64) {
 	b.Ends = append(b.Ends, end)
 }
 
-// reset empties the batch and lets go of its values.
+// maxKept is how many records of room an empty batch keeps.
+const maxKept = 16 << 10
+
+// reset empties the batch and lets go of its values, also of those that were
+// there when it was exchanged for an emptied one.
 func (b *Batch[T]) reset() {
-	clear(b.Vals[:cap(b.Vals)]) // it may have been exchanged for an emptied one
+	if cap(b.Vals) > maxKept {
+		*b = Batch[T]{}
+		return
+	}
+	clear(b.Vals[:cap(b.Vals)])
 	*b = Batch[T]{Vals: b.Vals[:0], Times: b.Times[:0], Ends: b.Ends[:0]}
 }
 
