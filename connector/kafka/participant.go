@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/twophase"
+	"github.com/weirstream/weir/internal/killpoint"
 )
 
 // participant writes the transactions of one subtask. Each has a client of its
@@ -140,9 +141,11 @@ func (p *participant[T]) open(id string) error {
 		return err
 	}
 	p.live.client, p.live.opened = cl, time.Now()
+	killpoint.Reach("kafka.open")
 	if err := cl.BeginTransaction(); err != nil {
 		return fmt.Errorf("kafka sink: begin transaction %s: %w", id, p.explain(final(err)))
 	}
+	killpoint.Reach("kafka.opened")
 	return nil
 }
 

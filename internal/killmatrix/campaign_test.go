@@ -85,10 +85,12 @@ func (c *campaign) want(p *process, e event, codes ...int) {
 	c.Fatalf("process %d ended with code %d, status %v, want one of %v\n%s", p.pid, e.code(), e.status, codes, p.tail())
 }
 
-// killAtRandom kills a process at a random moment.
+// killAtRandom kills a process at a random moment. In some its attempt fails
+// before, and is followed by another.
 func (c *campaign) killAtRandom() {
 	c.Helper()
 	p := c.start("")
+	fail := c.random.IntN(3) == 0
 	life := time.After(time.Duration(c.random.Int64N(int64(longest))))
 	for {
 		select {
@@ -97,9 +99,13 @@ func (c *campaign) killAtRandom() {
 			all.kills.Add(1)
 			return
 		case e := <-p.events:
-			if e.kind == "exited" {
+			switch {
+			case e.kind == "exited":
 				p.exited = true
 				c.want(p, e, -1)
+			case e.kind == "started" && fail:
+				p.signal(failSignal)
+				fail = false
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,7 +81,7 @@ func TestKillsAtEveryPoint(t *testing.T) {
 			all.at(discardPoint)
 		}
 		c.conclude()
-		if missing := all.missing(killpoint.Labels()); len(missing) > 0 {
+		if missing := all.missing(needed()); len(missing) > 0 {
 			t.Errorf("not reached at any count: %v", missing)
 		}
 	})
@@ -108,13 +109,35 @@ func TestStopsAndResumes(t *testing.T) {
 	})
 }
 
-// zombiePoints are where a process is paused, and overtaken by another start.
-var zombiePoints = []string{
-	"start.begin,1", "ledger.append.claim,1", "start.claimed,1", "start.listed,1", "start.chosen,1", "ledger.append.restored,1",
-	"start.recorded,1", "resolve.committed,1", "sweep.list,1", "sweep.listed,1", "sweep.reread,2", "tasks.make,1", "tasks.start,1", "transaction.begun,1",
-	"transaction.begun,3", "precommit.flush,2", "precommit.flushed,3", "precommit.done,2", "snapshot.written,3", "metadata.store,1", "metadata.store,3",
-	"file.torn.metadata,2", "file.synced.metadata,2", "file.placed.metadata,2", "metadata.stored,2", "metadata.reread,2", "complete.begin,3",
-	"complete.notified,2", "commit.begin,2", "commit.send,2", "commit.sent,2", "commit.end,2", "complete.reusable,3", "delete.begin,2", "delete.half,1",
+// pauses are where a process is paused, and overtaken by another start; at a
+// random moment where there is no label.
+func pauses() []blow {
+	all := make([]blow, 4)
+	for label, counts := range map[string][]int{
+		"start.begin": {1}, "ledger.append.claim": {1}, "start.claimed": {1}, "start.listed": {1}, "start.chosen": {1},
+		"ledger.append.restored": {1}, "start.recorded": {1}, "resolve.committed": {1}, "sweep.list": {1}, "sweep.listed": {1}, "sweep.reread": {2},
+		"tasks.make": {1}, "tasks.start": {1}, "transaction.begun": {1, 3},
+		"precommit.flush": {2}, "precommit.flushed": {3}, "precommit.done": {2}, "snapshot.written": {3},
+		"metadata.store": {1, 3}, "file.torn.metadata": {2}, "file.synced.metadata": {2}, "file.placed.metadata": {2},
+		"metadata.stored": {2}, "metadata.reread": {2}, "complete.begin": {3}, "complete.notified": {2}, "complete.reusable": {3},
+		"commit.begin": {2}, "commit.send": {2}, "commit.sent": {2}, "commit.end": {2}, "delete.begin": {2}, "delete.half": {1},
+	} {
+		for _, n := range counts {
+			all = append(all, blow{label: label, count: n})
+		}
+	}
+	for _, label := range []string{
+		"metadata.store", "metadata.stored", "ledger.append.stopping", "ledger.appended.stopping", "commit.send", "commit.end",
+		"mark.begin", "mark.end", "ledger.append.stopped", "ledger.appended.stopped", "job.ended",
+	} {
+		n := 1
+		if label == "commit.send" || label == "commit.end" {
+			n = 3
+		}
+		all = append(all, blow{label, n, suspendSignal})
+	}
+	slices.SortFunc(all, func(a, b blow) int { return strings.Compare(a.String(), b.String()) })
+	return all
 }
 
 // A paused process that goes on after another has taken its place changes
@@ -124,40 +147,22 @@ func TestPausedProcessesAreOvertaken(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		c := newCampaign(t, seed, 60_000)
 		c.shared = true
-		points := append([]string{"", "", "", ""}, zombiePoints...)
-		c.random.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-		for _, point := range points {
-			c.overtake(point)
+		list := pauses()
+		c.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		for _, b := range list {
+			c.overtake(b)
 		}
 		c.conclude()
 	})
 }
 
-// overtake pauses a process at a point, "" for a random moment, starts another
-// one, and lets the first go on.
-func (c *campaign) overtake(point string) {
+// overtake pauses a process, starts another one, and lets the first go on.
+func (c *campaign) overtake(b blow) {
 	c.Helper()
-	if point != "" {
-		point += ",stop"
-	}
-	zombie := c.start(point)
-	if point == "" {
-		<-time.After(time.Duration(c.random.Int64N(int64(longest))))
-		zombie.signal(syscall.SIGSTOP)
-	}
-	for completed := 0; ; {
-		e := zombie.next(c.T)
-		if e.kind == "paused" {
-			break
-		}
-		if e.kind == "completed" {
-			completed++
-		}
-		if e.kind == "exited" || completed == tries && point != "" {
-			c.Logf("not reached: pause at %s", point)
-			zombie.end()
-			return
-		}
+	zombie := c.pause(b)
+	if zombie == nil {
+		c.Logf("not reached: pause at %v", b)
+		return
 	}
 	heir := c.start("")
 	if c.random.IntN(3) == 0 { // one more start between
@@ -168,32 +173,69 @@ func (c *campaign) overtake(point string) {
 	}
 	heir.awaitCompleted(c.T, 1+c.random.IntN(5))
 	zombie.signal(syscall.SIGCONT)
-	c.oneFenced(zombie, heir, point)
+	c.oneEnds(zombie, heir, b)
 	all.zombies.Add(1)
 }
 
-// oneFenced waits until one of two processes has ended fenced, and kills the
-// other once it has completed checkpoints alone.
-func (c *campaign) oneFenced(a, b *process, point string) {
+// pause starts a process and returns it when it is paused, nil if it does not
+// come to that.
+func (c *campaign) pause(b blow) *process {
+	c.Helper()
+	point := ""
+	if b.label != "" {
+		point = fmt.Sprintf("%s,%d,stop", b.label, b.count)
+	}
+	p := c.start(point)
+	if point == "" {
+		<-time.After(time.Duration(c.random.Int64N(int64(longest))))
+		p.signal(syscall.SIGSTOP)
+	}
+	for completed := 0; ; {
+		switch e := p.next(c.T); e.kind {
+		case "paused":
+			return p
+		case "completed":
+			if completed++; completed == 1 && b.nudge != 0 {
+				p.signal(b.nudge)
+			}
+			if completed == tries && point != "" {
+				p.end()
+				return nil
+			}
+		case "exited":
+			c.want(p, e, exitStopped)
+			return nil
+		}
+	}
+}
+
+// oneEnds waits until one of two processes has ended, fenced, and kills the
+// other once it has completed checkpoints alone. A paused one that had as good
+// as stopped may end so.
+func (c *campaign) oneEnds(paused, heir *process, b blow) {
 	c.Helper()
 	deadline := time.After(patience)
 	for {
 		var e event
-		p, other := a, b
+		p, other := paused, heir
 		select {
-		case e = <-a.events:
-		case e = <-b.events:
-			p, other = b, a
+		case e = <-paused.events:
+		case e = <-heir.events:
+			p, other = heir, paused
 		case <-deadline:
-			c.Fatalf("paused at %q: none of two processes ended\n%s", point, a.tail())
+			c.Fatalf("paused at %v: none of two processes ended\n%s", b, paused.tail())
 		}
 		if e.kind != "exited" {
 			continue
 		}
 		p.exited = true
-		c.want(p, e, exitFenced)
+		if p == paused && b.nudge != 0 {
+			c.want(p, e, exitFenced, exitStopped)
+		} else {
+			c.want(p, e, exitFenced)
+		}
 		if !other.awaitCompleted(c.T, 2) {
-			c.Fatalf("paused at %q: both processes have ended\n%s", point, a.tail())
+			c.Fatalf("paused at %v: both processes have ended\n%s", b, paused.tail())
 		}
 		c.want(other, other.kill(c.T), -1)
 		all.kills.Add(1)

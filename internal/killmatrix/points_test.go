@@ -4,6 +4,7 @@ package killmatrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -29,6 +30,15 @@ func (b blow) String() string {
 // process is stopped within one and cancelled before it goes on.
 const discardPoint = "discard.begin"
 
+// operatorKind is the kind of the ledger's records that only an operator's
+// decision after a loss writes: these jobs lose nothing.
+const operatorKind = "accepted-loss"
+
+// needed are the labels at which a process must have been killed.
+func needed() []string {
+	return slices.DeleteFunc(killpoint.Labels(), func(l string) bool { return strings.HasSuffix(l, "."+operatorKind) })
+}
+
 // blows are all labels, at several counts where a process comes by more than
 // once.
 func blows() (all []blow) {
@@ -40,7 +50,7 @@ func blows() (all []blow) {
 	for _, label := range killpoint.Labels() {
 		group, kind := label[:strings.IndexByte(label, '.')], label[strings.LastIndexByte(label, '.')+1:]
 		switch {
-		case label == discardPoint:
+		case label == discardPoint, kind == operatorKind:
 		case group == "file" && kind == "ledger":
 			add(label, 0, 1, 2)             // claim, restored
 			add(label, suspendSignal, 3, 4) // stopping, stopped
@@ -58,6 +68,16 @@ func blows() (all []blow) {
 			add(label, 0, 1, 2)
 		default:
 			add(label, 0, 1, 2, 5)
+		}
+		switch {
+		case group == "metadata", kind == "metadata":
+			add(label, savepointSignal, 2, 3)
+			add(label, suspendSignal, 2)
+			add(label, stopSignal, 2)
+		case group == "complete":
+			add(label, suspendSignal, 2)
+		case group == "commit":
+			add(label, suspendSignal, 2, 3)
 		}
 	}
 	return all

@@ -26,7 +26,7 @@ var plain = []string{
 	"sweep.list", "sweep.listed", "sweep.reread", "sweep.abort", "sweep.aborted",
 	"tasks.make", "tasks.start", "tasks.started",
 	// A transaction and its pre-commit.
-	"transaction.begin", "transaction.begun", "precommit.flush", "precommit.flushed", "precommit.done",
+	"transaction.begin", "transaction.begun", "kafka.open", "kafka.opened", "precommit.flush", "precommit.flushed", "precommit.done",
 	// A snapshot.
 	"snapshot.trigger", "snapshot.write", "snapshot.written", "snapshot.ack",
 	"metadata.store", "metadata.stored", "metadata.reread",
@@ -48,7 +48,7 @@ var kinded = map[string][]string{
 }
 
 var (
-	records = []string{"claim", "restored", "stopping", "stopped"}
+	records = []string{"claim", "restored", "stopping", "stopped", "accepted-loss"}
 	files   = []string{"ledger", "metadata", "mark", "data"}
 )
 
