@@ -78,7 +78,7 @@ type decompressed struct {
 // begin starts decompressing. An empty file is empty, compressed or not.
 func (d *decompressed) begin(r io.Reader) error {
 	stored := bufio.NewReaderSize(r, 64<<10)
-	if _, err := stored.Peek(1); err == io.EOF { //nolint:errorlint // Peek returns it as it is
+	if _, err := stored.Peek(1); errors.Is(err, io.EOF) {
 		d.content = stored
 		return nil
 	}
@@ -106,7 +106,7 @@ const maxWindow = 128 << 20
 
 func (d *decompressed) Read(b []byte) (int, error) {
 	n, err := d.content.Read(b)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns it as it is
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = d.wrap(err)
 	}
 	return n, err

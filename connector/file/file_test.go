@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -39,6 +42,27 @@ func files(namesAndContents ...string) tree {
 func put(t tree, name, content string, at time.Time) {
 	t[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o600, ModTime: at}
 }
+
+// shared is a tree that changes while it is read.
+type shared struct {
+	mu sync.Mutex
+	tree
+}
+
+func (s *shared) Open(name string) (fs.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree.Open(name)
+}
+
+func (s *shared) change(fn func(tree)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn(s.tree)
+}
+
+// only hides what a tree can do beyond Open, which would not lock.
+type only struct{ fs.FS }
 
 type run[T any] struct {
 	*connectortest.SourceRun[T, Split, Enumeration]
@@ -184,3 +208,5 @@ func (c *chunks) Read(b []byte) (int, error) { return c.ReadCloser.Read(b[:min(l
 func blockOf(bytes int) LineOption { return func(c *lineConfig) { c.block = bytes } }
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/weirstream/weir/connector/splitreader"
@@ -110,7 +111,7 @@ func (e *expected) Read(b []byte) (int, error) {
 	}
 	n, err := e.ReadCloser.Read(b[:min(int64(len(b)), e.left)])
 	e.left -= int64(n)
-	if err == io.EOF && e.left > 0 { //nolint:errorlint // io.Reader returns it as it is
+	if errors.Is(err, io.EOF) && e.left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -125,7 +126,7 @@ func (r reopening) ReadAt(b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := io.ReadFull(f, b)
-	if err == io.ErrUnexpectedEOF { //nolint:errorlint // io.ReadFull returns it as it is
+	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF
 	}
 	if cerr := f.Close(); err == nil {

@@ -215,14 +215,15 @@ func openBlocks(p *file.Part, h *header) (*blocks, error) {
 func (b *blocks) seek() error {
 	for b.at < b.to {
 		ahead, err := b.in.r.Peek(b.in.r.Size())
-		if err != nil && !errors.Is(err, io.EOF) {
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
 			return err
 		}
 		i := bytes.Index(ahead, b.sync[:])
 		switch {
 		case i >= 0 && b.at+int64(i) < b.to:
 			return b.discard(i + len(b.sync))
-		case i >= 0 || err != nil:
+		case i >= 0 || end:
 			b.at = b.to + int64(len(b.sync))
 			return nil
 		}
