@@ -276,6 +276,13 @@ func (r *SourceRun[T, S, E]) Ended() bool {
 // Records returns what was emitted so far.
 func (r *SourceRun[T, S, E]) Records() []Emitted[T] { return r.records }
 
+// Forget drops the records emitted so far, for runs that are long.
+// FailReader takes none of them back.
+func (r *SourceRun[T, S, E]) Forget() {
+	r.records = r.records[:0]
+	r.completed.records = 0
+}
+
 // Values returns the values of Records.
 func (r *SourceRun[T, S, E]) Values() []T {
 	vals := make([]T, len(r.records))
