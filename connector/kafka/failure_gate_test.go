@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -160,7 +159,3 @@ func (s *stage) corrupt(path string) {
 		s.Fatal(err)
 	}
 }
-
-// varying is what differs from run to run: lineages, hosts, processes, times,
-// checksums, identities.
-var varying = regexp.MustCompile(`CRC32C is \S+ its last line says [0-9a-f]+|[0-9a-f]{16}|pid \d+ on host \S+|producer \d+ epoch \d+|opened \S+`)

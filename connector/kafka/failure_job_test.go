@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/connector/twophase"
+	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/jobtest"
 	"github.com/weirstream/weir/internal/script"
 	weirsnapshot "github.com/weirstream/weir/internal/snapshot"
@@ -138,19 +139,22 @@ func (s *stage) visible() string {
 	return strings.Join(slices.Sorted(slices.Values(s.committed(s.out))), " ")
 }
 
-// tell says how something ended, without what differs from run to run.
+// tell says how something ended, in the fewest words: the texts of refusals are
+// those of internal/checkpoint.
 func (s *stage) tell(done string, err error) {
-	if err == nil {
+	switch {
+	case err == nil:
 		s.say("%s", done)
-		return
+	case errors.Is(err, coord.ErrRefused):
+		s.Log(err)
+		s.say("refused")
+	case errors.Is(err, coord.ErrFenced):
+		s.say("fenced")
+	case errors.Is(err, coord.ErrFinished):
+		s.say("already finished")
+	default:
+		s.Errorf("%v, want what a script can expect", err)
 	}
-	text := err.Error()
-	for name, path := range s.savepoints {
-		text = strings.ReplaceAll(text, path, name)
-	}
-	text = strings.ReplaceAll(text, s.root, "")
-	first, _, _ := strings.Cut(text, "\n")
-	s.say("error: %s", varying.ReplaceAllString(first, "…"))
 }
 
 // path is that of a savepoint, or one below the root.
