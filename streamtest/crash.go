@@ -76,6 +76,7 @@ func (c Crash) draw(records int64) Crash {
 
 // script is how a run goes.
 type script struct {
+	// parallelism is that of the next start, 0 for that of the job's code.
 	parallelism int
 	every       int64
 	crashes     []Crash
@@ -90,9 +91,12 @@ func (o runOption) forRun(s *script) { o(s) }
 func CheckpointEvery(n int) RunOption { return runOption(func(s *script) { s.every = int64(n) }) }
 
 func scriptOf(opts []RunOption) (script, error) {
-	s := script{parallelism: 1}
+	var s script
 	for _, o := range opts {
 		o.forRun(&s)
+	}
+	if s.parallelism < 0 {
+		return s, fmt.Errorf("a job cannot start with parallelism %d", s.parallelism)
 	}
 	if s.every < 0 {
 		return s, fmt.Errorf("CheckpointEvery(%d): give a number of records above 0", s.every)

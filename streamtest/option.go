@@ -36,7 +36,7 @@ func (p parallelism) forHarness(o *options) { o.parallelism = int(p) }
 func (p parallelism) forRun(s *script)      { s.parallelism = int(p) }
 
 // Parallelism is the number of subtasks of every operator that sets none.
-// Default 1.
+// The default is that of the job's code, or 1.
 func Parallelism(n int) SharedOption { return parallelism(n) }
 
 // MaxParallelism is the number of key groups. The default is that of a job:

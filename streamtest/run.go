@@ -118,6 +118,9 @@ func makeJob[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], out 
 		}
 	}
 	code := j.Options()
+	if parallelism == 0 {
+		parallelism = code.Parallelism
+	}
 	const never = 24 * time.Hour // checkpoints are asked for
 	job, err := embedded.New(g, embedded.Options{
 		Parallelism: parallelism, MaxParallelism: code.MaxParallelism, Storage: blobs,

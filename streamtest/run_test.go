@@ -129,6 +129,8 @@ func TestWrongRuns(t *testing.T) {
 		{"parallelism below 0", func(t testing.TB) {
 			streamtest.Run(t, counting(7, newTally), streamtest.AtRecord(1).Then(-2))
 		}, []string{"cannot start with parallelism -2"}},
+		{"parallelism of a run below 0", func(t testing.TB) { streamtest.Run(t, counting(7, newTally), streamtest.Parallelism(-2)) },
+			[]string{"cannot start with parallelism -2"}},
 		{"checkpoints at every -1", func(t testing.TB) {
 			streamtest.Run(t, counting(7, newTally), streamtest.CheckpointEvery(-1))
 		}, []string{"CheckpointEvery(-1)"}},
@@ -167,5 +169,47 @@ func TestACrashSaysWhere(t *testing.T) {
 	got := fmt.Sprint(streamtest.AtRecord(3), ", ", streamtest.AfterCheckpoint(2).Then(4))
 	if want := "the crash at record 3, the crash after checkpoint 2"; strings.TrimSpace(got) != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// where emits on which start, and with how many others, it works.
+type where struct{ rt *stream.Runtime }
+
+func newWhere(*state.Registry) *where { return &where{} }
+
+func (w *where) Open(rt *stream.Runtime) error {
+	w.rt = rt
+	return nil
+}
+
+func (w *where) Process(ctx *stream.Ctx[string, string], _ word) error {
+	ctx.Emit(fmt.Sprintf("start %d of %d", w.rt.Attempt(), w.rt.Parallelism()))
+	return nil
+}
+
+func TestCrashesComeWhereTheyAreAskedFor(t *testing.T) {
+	inCode := func(job *stream.Job) stream.Stream[string] {
+		job.Parallelism(3)
+		return counting(6, newWhere)(job)
+	}
+	const one, two, three = "start 1 of 3", "start 2 of 3", "start 3 of 3"
+	for _, c := range []struct {
+		opts []streamtest.RunOption
+		want []string
+	}{
+		{nil, []string{one, one, one, one, one, one}},
+		{[]streamtest.RunOption{streamtest.AtRecord(1)}, []string{two, two, two, two, two, two}},
+		{[]streamtest.RunOption{streamtest.AtRecord(5), streamtest.CheckpointEvery(2)}, []string{one, one, one, one, two, two}},
+		{[]streamtest.RunOption{streamtest.AfterCheckpoint(2), streamtest.CheckpointEvery(1)}, []string{one, one, two, two, two, two}},
+		{[]streamtest.RunOption{streamtest.AfterCheckpoint(1), streamtest.AtRecord(3), streamtest.CheckpointEvery(2)},
+			[]string{one, one, two, two, three, three}},
+		{[]streamtest.RunOption{streamtest.Parallelism(2), streamtest.AfterCheckpoint(1).Then(4), streamtest.CheckpointEvery(5)},
+			[]string{"start 1 of 2", "start 1 of 2", "start 1 of 2", "start 1 of 2", "start 1 of 2", "start 2 of 4"}},
+	} {
+		got := streamtest.Run(t, inCode, c.opts...)
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %q, want %q", c.opts, got, c.want)
+		}
 	}
 }
