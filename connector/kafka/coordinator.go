@@ -31,8 +31,12 @@ func (c *coordinator) Commit(ctx context.Context, t Transaction) error {
 
 func (c *coordinator) RecoverAndCommit(ctx context.Context, t Transaction) error {
 	return c.ender.commit(ctx, t, func(age time.Duration, err error) {
-		c.ctx.Logger().Warn("a transaction waits for its commit for more than half of its timeout; after the timeout its data is lost",
-			"transaction", t.ID, "age", age, "kafka.TransactionTimeout", t.Timeout, "error", err)
+		log := c.ctx.Logger()
+		if err != nil {
+			log = log.With("error", err)
+		}
+		log.Warn("a transaction waits for its commit for more than half of its timeout; after the timeout its data is lost",
+			"transaction", t.ID, "age", age, "kafka.TransactionTimeout", t.Timeout)
 	})
 }
 

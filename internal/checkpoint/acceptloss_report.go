@@ -167,7 +167,7 @@ func (r lossReport) cost() string {
 	lost, unknown := r.counts()
 	var parts []string
 	if lost > 0 {
-		parts = append(parts, fmt.Sprintf("the output in %d lost transactions is missing for good", lost))
+		parts = append(parts, fmt.Sprintf("the output in %s is missing for good", counted(lost, "lost transaction")))
 	}
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("that in %d of unknown outcome is missing for good if they were not committed", unknown))
@@ -177,3 +177,11 @@ func (r lossReport) cost() string {
 
 // note is the cost as the ledger keeps it.
 func (r lossReport) note() string { return r.cost() + ": " + r.inputText() }
+
+// counted is like "2 transactions".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -56,10 +56,7 @@ const committablesShown = 5
 func (o *StartOptions) describe(open map[string][]snapshot.Committable) string {
 	var parts []string
 	for _, op := range sortedKeys(open) {
-		part := fmt.Sprintf("%d committables of sink %s", len(open[op]), op)
-		if len(open[op]) == 1 {
-			part = "1 committable of sink " + op
-		}
+		part := counted(len(open[op]), "committable") + " of sink " + op
 		var names []string
 		for _, c := range open[op] {
 			if name := strings.TrimPrefix(o.inWords(op, c), ": "); name != "" {
