@@ -85,30 +85,23 @@ func (c *campaign) want(p *process, e event, codes ...int) {
 	c.Fatalf("process %d ended with code %d, status %v, want one of %v\n%s", p.pid, e.code(), e.status, codes, p.tail())
 }
 
+// life is how long a process lives that is killed at a random moment.
+func (c *campaign) life() time.Duration { return time.Duration(c.random.Int64N(int64(longest))) }
+
 // killAtRandom kills a process at a random moment. In some its attempt fails
 // before, and is followed by another.
 func (c *campaign) killAtRandom() {
 	c.Helper()
 	p := c.start("")
 	fail := c.random.IntN(3) == 0
-	life := time.After(time.Duration(c.random.Int64N(int64(longest))))
-	for {
-		select {
-		case <-life:
-			c.want(p, p.kill(c.T), -1)
-			all.kills.Add(1)
-			return
-		case e := <-p.events:
-			switch {
-			case e.kind == "exited":
-				p.exited = true
-				c.want(p, e, -1)
-			case e.kind == "started" && fail:
-				p.signal(failSignal)
-				fail = false
-			}
+	e := p.live(c.T, c.life(), func(e event) {
+		if e.kind == "started" && fail {
+			p.signal(failSignal)
+			fail = false
 		}
-	}
+	})
+	c.want(p, e, -1)
+	all.kills.Add(1)
 }
 
 // tries is how many checkpoints a process completes before it is killed
@@ -167,18 +160,7 @@ func (c *campaign) finish(n int) {
 	c.feeder.rest(c.T)
 	for range n {
 		p := c.start("")
-		life := time.Duration(c.random.Int64N(int64(longest)))
-		timer := time.After(life)
-		var e event
-		for running := true; running; {
-			select {
-			case <-timer:
-				e, running = p.kill(c.T), false
-			case e = <-p.events:
-				p.exited = e.kind == "exited"
-				running = !p.exited
-			}
-		}
+		e := p.live(c.T, c.life(), func(event) {})
 		c.want(p, e, -1, exitFinished)
 		if e.code() == exitFinished {
 			break

@@ -187,7 +187,7 @@ func (c *campaign) pause(b blow) *process {
 	}
 	p := c.start(point)
 	if point == "" {
-		<-time.After(time.Duration(c.random.Int64N(int64(longest))))
+		<-time.After(c.life())
 		p.signal(syscall.SIGSTOP)
 	}
 	for completed := 0; ; {

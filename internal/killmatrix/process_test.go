@@ -156,6 +156,25 @@ func (p *process) kill(t *testing.T) event {
 	return p.await(t, "exited")
 }
 
+// live lets the process run for a time and kills it then, unless it has ended
+// before. It returns the end; on is told what happens until then.
+func (p *process) live(t *testing.T, d time.Duration, on func(event)) event {
+	t.Helper()
+	over := time.After(d)
+	for {
+		select {
+		case <-over:
+			return p.kill(t)
+		case e := <-p.events:
+			if e.kind == "exited" {
+				p.exited = true
+				return e
+			}
+			on(e)
+		}
+	}
+}
+
 // end leaves nothing behind.
 func (p *process) end() {
 	p.signal(syscall.SIGKILL)
