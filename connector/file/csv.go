@@ -187,6 +187,19 @@ func (r *csvReader[T]) open(c csvConfig) (err error) {
 	return nil
 }
 
+// judge decides about a record that could not be read.
+func (r *csvReader[T]) judge(begin int64, err error) error {
+	var syntax *csv.ParseError
+	var value *valueError
+	switch {
+	case errors.As(err, &syntax):
+		return r.part.Undecodable(begin, nil, syntax.Err)
+	case errors.As(err, &value):
+		return r.part.Undecodable(begin, nil, err)
+	}
+	return fmt.Errorf("at offset %d: %w", begin, err)
+}
+
 // skipBlank goes to the line where the next record begins, which may be
 // another part's.
 func (r *csvReader[T]) skipBlank() error {
@@ -244,19 +257,9 @@ func (r *csvReader[T]) Read(into *splitreader.Batch[T], n int) error {
 		if err == nil {
 			err = r.row.set(fields)
 		}
-		var syntax *csv.ParseError
-		var value *valueError
-		switch {
-		case err == nil:
+		if err == nil {
 			into.Append(r.row.value, connector.NoTimestamp, r.at)
-		case errors.As(err, &syntax):
-			err = r.part.Undecodable(begin, nil, syntax.Err)
-		case errors.As(err, &value):
-			err = r.part.Undecodable(begin, nil, err)
-		default:
-			err = fmt.Errorf("at offset %d: %w", begin, err)
-		}
-		if err != nil {
+		} else if err = r.judge(begin, err); err != nil {
 			return err
 		}
 	}

@@ -115,16 +115,24 @@ func (l decodedLines[T]) Open(p *Part) (RecordReader[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &decodedReader[T]{blocks: b, codec: l.codec}, nil
+	r := &decodedReader[T]{blocks: b, codec: l.codec}
+	r.many, _ = l.codec.(codec.BatchDecoder[T])
+	return r, nil
 }
 
 // decodedReader decodes the lines of each block where they lie.
 type decodedReader[T any] struct {
 	blocks *blocks
 	codec  codec.Codec[T]
+	many   codec.BatchDecoder[T] // nil if the codec is none
 	rest   []byte
 	at     int64
+	lines  [][]byte // of a batch
+	spans  []span   // ... and where they lie
 }
+
+// span is where a line begins and where the next one does.
+type span struct{ begin, end int64 }
 
 func (r *decodedReader[T]) Read(into *splitreader.Batch[T], n int) error {
 	if len(r.rest) == 0 {
@@ -135,41 +143,79 @@ func (r *decodedReader[T]) Read(into *splitreader.Batch[T], n int) error {
 		}
 		r.rest, r.at = block, at
 	}
-	to := r.blocks.to
-	for len(into.Vals) < n && len(r.rest) > 0 && r.at < to {
-		line, size := r.rest, len(r.rest)
-		if i := bytes.IndexByte(line, '\n'); i >= 0 {
-			line, size = line[:i], i+1
-		}
-		if len(line) > r.blocks.limit {
-			r.blocks.at = r.at
-			return r.blocks.tooLong()
-		}
-		if size > len(line) {
-			line = bytes.TrimSuffix(line, []byte{'\r'})
-		}
-		if err := r.decode(into, line, r.at+int64(size)); err != nil {
+	if err := r.collect(n); err != nil {
+		return err
+	}
+	if !r.decodeAll(into) {
+		if err := r.decodeEach(into); err != nil {
 			return err
 		}
-		r.rest, r.at = r.rest[size:], r.at+int64(size)
 	}
 	into.End = r.at
-	if r.at >= to {
+	if r.at >= r.blocks.to {
 		return io.EOF
 	}
 	return nil
 }
 
-// decode appends the value of a line, unless it has none.
-func (r *decodedReader[T]) decode(into *splitreader.Batch[T], line []byte, end int64) error {
-	if len(bytes.Trim(line, " \t\r")) == 0 {
-		return nil
+// collect takes up to n lines that hold something from the block.
+func (r *decodedReader[T]) collect(n int) error {
+	r.lines, r.spans = r.lines[:0], r.spans[:0]
+	for len(r.lines) < n && len(r.rest) > 0 && r.at < r.blocks.to {
+		line, size := r.rest, len(r.rest)
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			line, size = line[:i], i+1
+			if i > 0 && line[i-1] == '\r' {
+				line = line[:i-1]
+			}
+		}
+		if len(line) > r.blocks.limit {
+			r.blocks.at = r.at
+			return r.blocks.tooLong()
+		}
+		if len(bytes.Trim(line, " \t\r")) > 0 {
+			r.lines = append(r.lines, line)
+			r.spans = append(r.spans, span{r.at, r.at + int64(size)})
+		}
+		r.rest, r.at = r.rest[size:], r.at+int64(size)
 	}
-	v, err := decodeGuarded(r.codec, line)
+	return nil
+}
+
+// decodeAll decodes the lines at once, and says whether that was possible.
+func (r *decodedReader[T]) decodeAll(into *splitreader.Batch[T]) (done bool) {
+	if r.many == nil {
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			done = false // the line at fault is found one by one
+		}
+	}()
+	vals, err := r.many.DecodeBatch(into.Vals, r.lines)
 	if err != nil {
-		return r.blocks.part.Undecodable(r.at, line, err)
+		return false
 	}
-	into.Append(v, connector.NoTimestamp, end)
+	into.Vals = vals
+	for _, s := range r.spans {
+		into.Times = append(into.Times, connector.NoTimestamp)
+		into.Ends = append(into.Ends, s.end)
+	}
+	return true
+}
+
+// decodeEach decodes the lines one by one.
+func (r *decodedReader[T]) decodeEach(into *splitreader.Batch[T]) error {
+	for i, line := range r.lines {
+		v, err := decodeGuarded(r.codec, line)
+		if err != nil {
+			if err := r.blocks.part.Undecodable(r.spans[i].begin, line, err); err != nil {
+				return err
+			}
+			continue
+		}
+		into.Append(v, connector.NoTimestamp, r.spans[i].end)
+	}
 	return nil
 }
 
