@@ -17,7 +17,8 @@ type run[K comparable] struct {
 	key   func(*rand.Rand) K
 	model map[K]*content
 	wm    int64
-	fired map[string]int
+	// finishes says that snapshots can be compared.
+	finishes bool
 	// moments are the snapshots under way.
 	moments []*moment[K]
 }
@@ -53,7 +54,11 @@ func (r *run[K]) step() {
 	case 3:
 		if len(r.moments) > 2 {
 			i := r.rng.IntN(len(r.moments))
-			r.finish(r.moments[i])
+			m := r.moments[i]
+			if <-m.done; r.finishes {
+				r.finish(m)
+			}
+			r.check(m.err)
 			r.moments = slices.Delete(r.moments, i, i+1)
 		}
 		r.store.Freeze().Release() // abandoned

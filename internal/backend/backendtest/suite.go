@@ -13,6 +13,8 @@ import (
 type Options struct {
 	// Seeds and Steps are how many runs there are and how long one is.
 	Seeds, Steps int
+	// Brief leaves out most types of keys.
+	Brief bool
 	// Others are the backends that snapshots are restored into besides the
 	// one tested.
 	Others []Backend
@@ -26,6 +28,10 @@ type pair struct {
 // Run runs the suite.
 func Run(t *testing.T, b Backend, o Options) {
 	t.Run("int64", func(t *testing.T) { model(t, b, o, func(r *rand.Rand) int64 { return r.Int64N(2000) - 1000 }) })
+	t.Run("colliding", func(t *testing.T) { colliding(t, b, o) })
+	if o.Brief {
+		return
+	}
 	t.Run("int16", func(t *testing.T) { model(t, b, o, func(r *rand.Rand) int16 { return int16(r.IntN(500)) }) })
 	t.Run("bytes", func(t *testing.T) {
 		model(t, b, o, func(r *rand.Rand) [16]byte { return [16]byte{byte(r.IntN(40)), 15: byte(r.IntN(40))} })
@@ -62,11 +68,30 @@ func model[K comparable](t *testing.T, b Backend, o Options, key func(*rand.Rand
 	}
 }
 
+// colliding has keys of few hashes, so that most entries lie at their
+// secondary position. It cannot be restored, where the hashes are others.
+func colliding(t *testing.T, b Backend, o Options) {
+	for seed := range uint64(o.Seeds) {
+		r := newRun[int64](t, b, whole(), seed, func(r *rand.Rand) int64 { return r.Int64N(3000) })
+		r.finishes = false
+		r.hash = func(k int64) uint32 { return 0xFFFFFF00 | uint32(k)&3 }
+		for range o.Steps {
+			r.step()
+		}
+		for _, m := range r.moments {
+			<-m.done
+			r.check(m.err)
+		}
+		r.all()
+		r.drop()
+	}
+}
+
 func newRun[K comparable](t *testing.T, b Backend, groups keygroup.Range, seed uint64, key func(*rand.Rand) K) *run[K] {
 	now := new(int64)
 	*now = 1000
 	return &run[K]{
-		subject: newSubject[K](t, b, groups, now), rng: rand.New(rand.NewPCG(seed, 7)), key: key, model: map[K]*content{},
+		subject: newSubject[K](t, b, groups, now), rng: rand.New(rand.NewPCG(seed, 7)), key: key, model: map[K]*content{}, finishes: groups == whole(),
 	}
 }
 

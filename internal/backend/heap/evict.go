@@ -83,7 +83,7 @@ func (c *core) turnHand(g int, n uint32, kept bool) (evicted uint32) {
 	for left := 2 * (t.mask + 1); left > 0 && evicted < n; left-- {
 		pos := b.hand & t.mask
 		p := c.at(t, pos)
-		if m := c.markOf(p); *entry.Bits(p)&entry.Used != 0 && c.goes(m, b.visited[pos>>pageShift]) && !(kept && c.changed(m)) {
+		if m := c.markOf(p); *entry.Bits(p)&entry.Used != 0 && goes(m, b.visited[pos>>pageShift]) && !(kept && c.changed(m)) {
 			c.evictAt(g, pos)
 			evicted++
 			continue // another entry may have moved here
@@ -97,9 +97,7 @@ func (c *core) turnHand(g int, n uint32, kept bool) (evicted uint32) {
 }
 
 // goes tells whether an entry was in no batch since the hand passed.
-func (c *core) goes(m *mark, visited uint32) bool {
-	return m.batch != c.below.batch && int32(m.batch-visited) < 0
-}
+func goes(m *mark, visited uint32) bool { return int32(m.batch-visited) < 0 }
 
 // evictAt takes the entry at a position out, and writes it to the tier if it
 // has changed.

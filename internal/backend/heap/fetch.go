@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/weirstream/weir/internal/entry"
-	"github.com/weirstream/weir/internal/keygroup"
 )
 
 // admit marks the entries of the batch and makes those that are missing. It
@@ -214,6 +213,3 @@ func (s *Store[K]) lookupOne(key K, hash uint32) bool {
 	s.Seek(0)
 	return true
 }
-
-// groupOf is the group of a hash, from the range's first.
-func (c *core) groupOf(hash uint32) int { return keygroup.Group(hash, c.max) - c.groups.First }

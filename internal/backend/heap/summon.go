@@ -66,4 +66,3 @@ func (c *core) dropAll(d *domain) (dropped int) {
 	}
 	return dropped
 }
-
