@@ -139,7 +139,9 @@ func (u *universe) endTxn(h handle, commit bool) error {
 		return err
 	}
 	err := u.ended(h, commit, ended)
-	u.learned(fmt.Sprint(err))
+	if err != nil {
+		u.learned(err.Error())
+	}
 	return err
 }
 

@@ -87,7 +87,7 @@ func (u *universe) checkEnd(p *proc) {
 func (u *universe) written(root, at string, data []byte) error {
 	switch {
 	case path.Base(at) == snapshot.MetadataName:
-		m, err := snapshot.DecodeMetadata(data)
+		m, err := u.decode(data)
 		if err != nil {
 			return err
 		}
@@ -105,6 +105,15 @@ func (u *universe) written(root, at string, data []byte) error {
 		u.recorded(root, *r)
 	}
 	return nil
+}
+
+func (l *lasting) decode(data []byte) (*snapshot.Metadata, error) {
+	if m := l.decoded[string(data)]; m != nil {
+		return m, nil
+	}
+	m, err := snapshot.DecodeMetadata(data)
+	l.decoded[string(data)] = m
+	return m, err
 }
 
 // recorded keeps account of rewinds, and checks what a record says.
@@ -229,7 +238,9 @@ func (u *universe) deleting(root, at string) {
 		return
 	}
 	if at != marker {
-		u.violated("%s of a live snapshot is deleted", at)
+		if slices.ContainsFunc(m.Files, func(f snapshot.File) bool { return f.Name == path.Base(at) }) {
+			u.violated("%s of a live snapshot is deleted", at)
+		}
 		return
 	}
 	h := newHistory(u.records[root])

@@ -28,12 +28,14 @@ type lasting struct {
 	records map[string][]Record
 	// outputs are those of the jobs, by root.
 	outputs map[string]output
+	// decoded remembers what metas were decoded from; all clones share it.
+	decoded map[string]*snapshot.Metadata
 }
 
 func newLasting() *lasting {
 	return &lasting{
 		blobs: map[string][]byte{}, brokers: newBrokers(), metas: map[string]*snapshot.Metadata{},
-		records: map[string][]Record{}, outputs: map[string]output{},
+		records: map[string][]Record{}, outputs: map[string]output{}, decoded: map[string]*snapshot.Metadata{},
 	}
 }
 

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"flag"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,10 @@ var neededRules = []needed{
 // once found to be needed: the scenario is clean with all rules, broken
 // without this one. Of a pair, either rule alone is enough.
 func TestExplorerFindsViolationWithout(t *testing.T) {
+	if underRace {
+		t.Skip("one fiber runs at a time: the race detector only makes this long")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, n := range neededRules {
 		t.Run(n.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,6 +173,9 @@ func TestExplorerFindsViolationWithout(t *testing.T) {
 func (n needed) explore(t *testing.T, off switches, broken bool) {
 	n.sc.off = off
 	e := newExplorer(n.sc)
+	if !broken && *explore == 0 {
+		e.limit = 250
+	}
 	found := e.run()
 	t.Logf("%+v off: %v", off, e)
 	switch {
