@@ -300,6 +300,18 @@ func TestVanished(t *testing.T) {
 		return r
 	}
 	r := begun()
+	r.close()
+	deleted := &shared{tree: files("in/a", numbered(0, 3000))}
+	r = start(t, Source("in", Lines(blockOf(64)), In(FS(only{deleted}))), 1, nil, nil)
+	if err := r.Count(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	deleted.change(func(f tree) { delete(f, "in/a") })
+	if got := r.toEnd(); len(got) != 3000 {
+		t.Errorf("%d lines of a file that was deleted while it was open, want 3000", len(got))
+	}
+
+	r = begun()
 	err := r.Run(deadline(t))
 	wantError(t, err, "in/b", "is gone before", "file.SkipVanished")
 	if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, connector.ErrFatal) {

@@ -101,8 +101,8 @@ func (f *fetcher[T]) read(r *reading[T], into *splitreader.Batch[T]) (err error)
 	err = r.records.Read(into, batchRecords)
 	if errors.Is(err, io.EOF) {
 		// A file that changed was perhaps cut short: its last records do not
-		// go out.
-		if err := f.unchanged(r); err != nil {
+		// go out. One that was deleted meanwhile has been read.
+		if err := f.unchanged(r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return f.finish(r, into)
