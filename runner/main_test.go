@@ -121,7 +121,7 @@ func TestUsage(t *testing.T) {
 		{"run --checkpoint-interval 1s", []string{"the configuration is wrong", "--checkpoint-dir"}},
 		{"run -Dpipeline.max-parallelism=4 -p 8", []string{"parallelism 8 is above the max parallelism 4"}},
 		{"run --config nowhere.yaml", []string{"nowhere.yaml"}},
-		{"run --state-backend rocksdb", []string{"flag --state-backend", "use heap"}},
+		{"run --state-backend tape", []string{"flag --state-backend", "one of heap, lsm"}},
 		{"help me", []string{`no help on "me"`}},
 	}
 	for _, tc := range tests {

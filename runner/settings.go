@@ -189,6 +189,9 @@ func (j *job) engineOptions() embedded.Options {
 		BufferTimeout:     j.duration(config.BufferTimeout),
 		WatermarkInterval: j.duration(config.WatermarkInterval),
 		MemoryBudget:      config.Get[int64](j.values, config.MemoryBudget),
+		StateBackend:      embedded.Backend(j.text(config.StateBackend)),
+		LSMMemory:         config.Get[int64](j.values, config.LSMMemory),
+		LSMDir:            j.text(config.LSMDir),
 	}
 }
 
@@ -200,6 +203,7 @@ func codeEntries(o stream.JobOptions) []config.Entry {
 	es.integer(config.MaxParallelism, o.MaxParallelism)
 	es.duration(config.BufferTimeout, o.BufferTimeout)
 	es.duration(config.WatermarkInterval, o.WatermarkInterval)
+	es.text(config.StateBackend, string(o.StateBackend))
 	c := o.Checkpoint
 	es.duration(config.CheckpointInterval, c.Interval)
 	es.text(config.CheckpointMode, string(c.Mode))

@@ -45,7 +45,19 @@ type JobOptions struct {
 	BufferTimeout time.Duration
 	// WatermarkInterval is the period of source watermarks under load.
 	WatermarkInterval time.Duration
+	StateBackend      StateBackend
 }
+
+// StateBackend is where keyed state lives.
+type StateBackend string
+
+const (
+	// Heap keeps all keyed state in memory. It is the default.
+	Heap StateBackend = "heap"
+	// LSM keeps what does not fit into memory on local disk. How much memory it
+	// takes is set by state.backend.lsm.memory.
+	LSM StateBackend = "lsm"
+)
 
 // NewJob starts the graph of a job. The runner calls it and passes the job to
 // the build function.
@@ -59,6 +71,10 @@ func (j *Job) Checkpoints(o checkpoint.Options) { j.opts.Checkpoint = o }
 
 // Restarts sets the restart strategy.
 func (j *Job) Restarts(r checkpoint.Restart) { j.opts.Restart = r }
+
+// StateBackend sets where keyed state lives. It may change from one run to the
+// next: either restores the snapshots of the other.
+func (j *Job) StateBackend(b StateBackend) { j.opts.StateBackend = b }
 
 // Parallelism sets the number of subtasks of operators that set none.
 func (j *Job) Parallelism(n int) { j.opts.Parallelism = n }

@@ -244,7 +244,7 @@ func (o *keyedOp[K, In, Out, P]) Open(c *stage.Context) (err error) {
 // snapshot.
 func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error) (*heap.Store[K], error) {
 	groups := keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
-	s, err := heap.New[K](heap.Options{
+	s, err := newStore[K](c, heap.Options{
 		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
 		Range: groups, Pool: c.Pool, Clock: c.Now,
 	})
@@ -261,7 +261,24 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 	if err := check(c.Restore.States); err != nil {
 		return s, err
 	}
-	return s, c.Restore.Keyed(groups, s.RestoreSection)
+	if err := c.Restore.Keyed(groups, s.RestoreSection); err != nil {
+		return s, err
+	}
+	return s, s.Restored()
+}
+
+// newStore makes a store with its tier, if it has one.
+func newStore[K comparable](c *stage.Context, o heap.Options) (s *heap.Store[K], err error) {
+	if c.Tier == nil {
+		return heap.New[K](o)
+	}
+	if o.Tier, o.Share, err = c.Tier(); err != nil {
+		return nil, fmt.Errorf("operator %q: %w", c.Operator, err)
+	}
+	if s, err = heap.New[K](o); err != nil {
+		o.Tier.Close()
+	}
+	return s, err
 }
 
 // ReceiveKeyed implements stage.KeyedReceiver.

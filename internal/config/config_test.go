@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+// Flink's name of the backend on disk stands for ours, with a warning.
+func TestRocksDBMeansLSM(t *testing.T) {
+	for _, name := range []string{"rocksdb", "RocksDB", "forst"} {
+		s := New()
+		if err := s.ParseFile("f", []byte("state.backend.type: "+name)); err != nil {
+			t.Fatal(err)
+		}
+		s.Resolve()
+		want := "file f:1: state backend rocksdb means lsm, which keeps on local disk what does not fit into memory"
+		if b := Get[string](s, StateBackend); b != LSM || !slices.Contains(s.Warnings(), want) {
+			t.Errorf("%s: backend %q, warnings %q", name, b, s.Warnings())
+		}
+	}
+}
+
 func TestTableIsConsistent(t *testing.T) {
 	names, flags, vars := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, o := range Options() {
@@ -142,7 +157,7 @@ func TestFileErrors(t *testing.T) {
 		{"mode", "execution.checkpointing.mode: ALMOST_ONCE", `one of EXACTLY_ONCE, AT_LEAST_ONCE`},
 		{"boolean", "execution.checkpointing.prefer-checkpoint-for-recovery: 1", `allowed is true or false`},
 		{"size", "state.memory.budget: plenty", `a size such as 512 mb`},
-		{"rocksdb", "state.backend: rocksdb", `state.backend = "rocksdb": allowed is one of heap; this state backend is not available`},
+		{"backend", "state.backend.type: tape", `state.backend.type = "tape": allowed is one of heap, lsm`},
 		{"no value", "parallelism.default:", `file f:1: "parallelism.default" has no value`},
 		{"list", "parallelism.default: [1, 2]", `file f:1: "parallelism.default": a list is not allowed`},
 		{"twice", "parallelism.default: 1\nparallelism:\n  default: 2", `file f:3: "parallelism.default" is set twice, first in line 1`},

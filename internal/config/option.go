@@ -48,16 +48,10 @@ type BadValue struct {
 	Key, Value, Allowed string
 	// Origin is where the value was set.
 	Origin Origin
-	// Hint is what to do, if there is more to say.
-	Hint string
 }
 
 func (e *BadValue) Error() string {
-	s := fmt.Sprintf("%s: %s = %q: allowed is %s", e.Origin, e.Key, e.Value, e.Allowed)
-	if e.Hint != "" {
-		s += "; " + e.Hint
-	}
-	return s
+	return fmt.Sprintf("%s: %s = %q: allowed is %s", e.Origin, e.Key, e.Value, e.Allowed)
 }
 
 // Origin is the place where a value was set.

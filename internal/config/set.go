@@ -90,7 +90,7 @@ func (s *Set) put(o *Option, e Entry, origin Origin) error {
 	text := strings.TrimSpace(e.Text)
 	parsed, err := o.Kind.parse(text)
 	if err != nil {
-		return &BadValue{Key: e.Key, Value: e.Text, Allowed: o.Kind.Allowed, Origin: origin, Hint: hints[o.Key][strings.ToLower(text)]}
+		return &BadValue{Key: e.Key, Value: e.Text, Allowed: o.Kind.Allowed, Origin: origin}
 	}
 	if o.Note != "" {
 		s.warnf("%s: %s: %s", origin, e.Key, o.Note)
@@ -169,6 +169,10 @@ func (s *Set) Resolve() {
 		if !s.IsSet(CheckpointDir) {
 			s.replace(CheckpointDir, MemoryDir, b.Origin)
 		}
+	}
+	if b := s.values[StateBackend]; b.Text == backendRocksDB {
+		s.warnf("%s: state backend rocksdb means lsm, which keeps on local disk what does not fit into memory", b.Origin)
+		s.replace(StateBackend, LSM, b.Origin)
 	}
 	if !s.IsSet(RestartType) {
 		strategy := RestartNone

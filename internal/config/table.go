@@ -24,6 +24,8 @@ const (
 
 	StateBackend = "state.backend.type"
 	MemoryBudget = "state.memory.budget"
+	LSMMemory    = "state.backend.lsm.memory"
+	LSMDir       = "state.backend.lsm.dir"
 
 	RestartType       = "restart-strategy.type"
 	FixedAttempts     = "restart-strategy.fixed-delay.attempts"
@@ -53,8 +55,11 @@ const (
 	DeleteAlways   = "NO_EXTERNALIZED_CHECKPOINTS"
 
 	Heap = "heap"
-	// backendMemory is Flink's old name for heap with snapshots in memory.
-	backendMemory = "memory"
+	LSM  = "lsm"
+	// backendMemory is Flink's old name for heap with snapshots in memory,
+	// backendRocksDB that of its backend on disk.
+	backendMemory  = "memory"
+	backendRocksDB = "rocksdb"
 
 	RestartNone        = "none"
 	RestartFixed       = "fixed-delay"
@@ -102,9 +107,14 @@ var options = []*Option{
 	{Key: RestorePath, Kind: text(), DefaultText: "the job's newest snapshot, if there is one", Flag: "restore", Short: "s", Arg: "PATH", Old: []string{"execution.savepoint.path"},
 		Help: "Start from this checkpoint or savepoint (its directory or its _metadata). Used up by the start: the same command again goes on from the newest snapshot."},
 
-	{Key: StateBackend, Kind: choice(Heap, "hashmap=heap", "filesystem=heap", "jobmanager="+backendMemory, "memory="+backendMemory), Default: Heap,
+	{Key: StateBackend, Kind: choice(Heap, LSM, "hashmap=heap", "filesystem=heap", "jobmanager="+backendMemory, "memory="+backendMemory,
+		"rocksdb="+backendRocksDB, "forst="+backendRocksDB), Default: Heap,
 		Flag: "state-backend", Arg: "NAME", Old: []string{"state.backend"},
-		Help: "Where keyed state lives: heap (Flink's hashmap) holds it in memory."},
+		Help: "Where keyed state lives: heap (Flink's hashmap) holds it in memory, lsm (for Flink's rocksdb) keeps on local disk what does not fit there."},
+	{Key: LSMMemory, Kind: size(), DefaultText: "40 % of what the process may have",
+		Help: "The memory that the lsm backend takes, over all subtasks."},
+	{Key: LSMDir, Kind: text(), DefaultText: "weir-state among the temporary files", Old: []string{"state.backend.rocksdb.localdir"},
+		Help: "Local directory of the lsm backend; jobs may share it. What a killed process left there goes with the next start."},
 	{Key: MemoryBudget, Kind: size(), DefaultText: "no limit",
 		Help: "The most memory that keyed state may take, over all subtasks. Beyond it the job fails with an error rather than the process for lack of memory."},
 
@@ -145,14 +155,3 @@ func tolerable() Kind {
 
 // Options returns the table in the order of documentation.
 func Options() []*Option { return options }
-
-const backendUnavailable = "this state backend is not available, keyed state is held in memory: use heap"
-
-// hints say more about values that people bring from Flink.
-var hints = map[string]map[string]string{
-	StateBackend: {
-		"rocksdb": backendUnavailable,
-		"forst":   backendUnavailable,
-		"lsm":     backendUnavailable,
-	},
-}

@@ -93,6 +93,7 @@ var heavy = map[string][]string{
 	"github.com/parquet-go/parquet-go":    {"connector/file/parquet"},
 	"github.com/prometheus/client_golang": {"runner", "runner/embedded", "internal/checkpoint"},
 	"golang.org/x/term":                   {"runner"},
+	"github.com/cockroachdb/pebble":       {"internal/backend/lsm"},
 }
 
 func TestHeavyDependenciesHaveOneImporter(t *testing.T) {

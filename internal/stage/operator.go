@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -107,6 +108,9 @@ type KeyedPart interface {
 	States() []snapshot.State
 	KeyFormat() codec.Format
 	Groups() keygroup.Range
+	// Settle comes before the first EncodeGroup: it is the part of the work
+	// that may hold up the stage.
+	Settle() error
 	// EncodeGroup writes the sections of a group.
 	EncodeGroup(group int, w SectionWriter) error
 	// Release gives up the frozen state; further calls do nothing. It is called when all
@@ -133,6 +137,9 @@ type Context struct {
 	Logger         *slog.Logger
 	Metrics        *Metrics
 	Pool           *memory.Pool
+	// Tier opens what lies below the operator's state in memory; nil if nothing
+	// does.
+	Tier func() (heap.Tier, *memory.Share, error)
 	// Now is the wall clock in ms since the epoch: processing time and TTL.
 	Now func() int64
 	// Restore is what a snapshot holds for the operator, nil on a fresh start.

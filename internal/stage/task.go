@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/watermark"
 )
@@ -142,10 +143,10 @@ func (t *Task) close() {
 	}
 }
 
-// panicked makes an error of a panic. State memory that is used up ends in
-// one, for the record in hand cannot be completed; its stack tells nothing.
+// panicked makes an error of a panic. State memory that is used up, or a disk
+// that fails, ends in one, for the record in hand cannot be completed; its stack tells nothing.
 func (t *Task) panicked(p any) error {
-	if err, ok := p.(error); ok && errors.Is(err, memory.ErrBudget) {
+	if err, ok := p.(error); ok && (errors.Is(err, memory.ErrBudget) || errors.Is(err, heap.ErrTier)) {
 		return fmt.Errorf("stage %s, subtask %d: %w", t.ID.Stage, t.ID.Subtask, err)
 	}
 	return fmt.Errorf("stage %s, subtask %d: panic: %v\n%s", t.ID.Stage, t.ID.Subtask, p, debug.Stack())

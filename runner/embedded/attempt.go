@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/backend/lsm"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/graph"
@@ -48,6 +49,8 @@ type attempt struct {
 	wiring      *wiring
 	enumerators map[string]*enumerator
 	gate        gate
+	// disk is nil if all state is in memory.
+	disk *lsm.Disk
 
 	// host is what tasks report to, connect makes their queues, target is
 	// where a snapshot goes, now is their wall clock: a Stepped has its own.
@@ -96,6 +99,7 @@ func (a *attempt) run(parent, starting context.Context) (err error) {
 	stop := context.AfterFunc(starting, func() { a.cancel(context.Cause(starting)) })
 	defer stop()
 	defer a.closeCommitters()
+	defer a.closeDisk()
 	err = a.claim()
 	if err == nil {
 		err = guarded(a.prepare)
@@ -184,7 +188,10 @@ func (a *attempt) prepare() error {
 		return err
 	}
 	killpoint.Reach("tasks.make")
-	var err error
+	err := a.openDisk(a.plan)
+	if err != nil {
+		return err
+	}
 	if a.wiring, err = a.wire(a.ctx, a.plan); err != nil {
 		return err
 	}

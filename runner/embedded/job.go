@@ -56,7 +56,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		errs = append(errs, o.Checkpoint.Validate())
 	}
 	o.Restart = checkpoint.DefaultRestart(o.Restart, o.Checkpoint.Interval > 0)
-	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint))
+	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), o.settleBackend(memory.Limit()))
 	if _, err := g.Plan(o.Parallelism, o.MaxParallelism); err != nil {
 		errs = append(errs, err)
 	}

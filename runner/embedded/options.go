@@ -47,6 +47,14 @@ type Options struct {
 	WatermarkInterval time.Duration
 	// MemoryBudget bounds state memory in bytes; 0 is no bound.
 	MemoryBudget int64
+	// StateBackend is where keyed state lives; Heap by default.
+	StateBackend Backend
+	// LSMMemory is the memory in bytes that LSM takes, over all subtasks.
+	// Default 40 % of what the process may have. LSMDir is the local directory
+	// that it uses; several jobs may share it. Default weir-state in the directory for temporary
+	// files.
+	LSMMemory int64
+	LSMDir    string
 	// Storage overrides the storage that Checkpoint.Dir names.
 	Storage storage.Blobs
 	// OnEvent is told what happens to the job; it must not block.

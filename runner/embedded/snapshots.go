@@ -56,6 +56,9 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 		if !ok {
 			return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
 		}
+		if err := guarded(func() error { return settle(parts) }); err != nil {
+			return ack, err
+		}
 		f, err := a.writeFile(blobs, path.Join(dir, file), groups, parts)
 		if err != nil {
 			return ack, fmt.Errorf("%s: %w", path.Join(dir, file), err)

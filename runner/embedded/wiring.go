@@ -151,7 +151,7 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 		Operator: n.ID, Subtask: id.Subtask, Parallelism: s.Parallelism, MaxParallelism: s.MaxParallelism,
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
 		Metrics: m, Now: w.attempt.now, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
-		Pool: w.job.pool,
+		Pool: w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask),
 	}
 	if o.Checkpoint.Interval > 0 {
 		c.CheckpointInterval, c.CheckpointTimeout = o.Checkpoint.Interval.Milliseconds(), o.Checkpoint.Timeout.Milliseconds()

@@ -1,0 +1,120 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/backend/lsm"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/stage"
+)
+
+// Backend is where keyed state lives.
+type Backend string
+
+const (
+	// Heap keeps all of it in memory. It is the default.
+	Heap Backend = "heap"
+	// LSM keeps what does not fit into memory on local disk.
+	LSM Backend = "lsm"
+)
+
+// Of the memory there is, LSM takes a part by default, and an amount where the
+// limit is not known.
+const (
+	lsmPercent      = 40
+	lsmUnknownLimit = 1 << 30
+)
+
+// settleBackend completes and checks the options of the state backend.
+func (o *Options) settleBackend(limit int64) error {
+	switch o.StateBackend {
+	case "":
+		o.StateBackend = Heap
+	case Heap, LSM:
+	default:
+		return fmt.Errorf("state backend %q: it is %s or %s", o.StateBackend, Heap, LSM)
+	}
+	if o.StateBackend == Heap {
+		return nil
+	}
+	if o.LSMDir == "" {
+		o.LSMDir = filepath.Join(os.TempDir(), "weir-state")
+	}
+	if o.LSMMemory == 0 {
+		o.LSMMemory = lsmUnknownLimit
+		if limit > 0 {
+			o.LSMMemory = max(limit/100*lsmPercent, lsm.MinMemory)
+		}
+	}
+	switch {
+	case o.LSMMemory < lsm.MinMemory:
+		return fmt.Errorf("state.backend.lsm.memory is %d bytes: give it at least %d", o.LSMMemory, lsm.MinMemory)
+	case limit > 0 && o.LSMMemory > limit:
+		return fmt.Errorf("state.backend.lsm.memory is %d bytes, but this process may have %d only: give it at most half of that", o.LSMMemory, limit)
+	}
+	return nil
+}
+
+// openDisk opens the local disk of the attempt, if state may lie there.
+func (a *attempt) openDisk(plan *graph.Plan) (err error) {
+	if a.opts.StateBackend != LSM {
+		return nil
+	}
+	stores := 0
+	for _, s := range plan.Stages {
+		for _, n := range s.Nodes {
+			if n.Keyed {
+				stores += s.Parallelism
+			}
+		}
+	}
+	if stores == 0 {
+		return nil
+	}
+	a.disk, err = lsm.Open(lsm.Options{Dir: a.opts.LSMDir, Memory: a.opts.LSMMemory, Stores: stores, Logger: a.job.log})
+	return err
+}
+
+func (a *attempt) closeDisk() {
+	if a.disk == nil {
+		return
+	}
+	if err := a.disk.Close(); err != nil {
+		a.job.log.Warn("removing local state", "dir", a.disk.Dir(), "error", err)
+	}
+}
+
+// tier returns the function that opens the tier of an operator's subtask, nil
+// if all state is in memory.
+func (a *attempt) tier(operator string, subtask int) func() (heap.Tier, *memory.Share, error) {
+	if a.disk == nil {
+		return nil
+	}
+	return func() (heap.Tier, *memory.Share, error) {
+		t, err := a.disk.Tier(fmt.Sprintf("%s-%d", operator, subtask))
+		if err != nil {
+			return nil, nil, err
+		}
+		return t, a.disk.Share(), nil
+	}
+}
+
+// settle prepares the frozen state of parts for being encoded.
+func settle(parts []stage.Part) error {
+	for _, p := range parts {
+		if p.Keyed == nil {
+			continue
+		}
+		if err := p.Keyed.Settle(); err != nil && !errors.Is(err, heap.ErrTier) {
+			return encodeError{fmt.Errorf("operator %q: %w", p.Operator, err)}
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
