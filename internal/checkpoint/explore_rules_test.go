@@ -174,7 +174,7 @@ func (n needed) explore(t *testing.T, off switches, broken bool) {
 	n.sc.off = off
 	e := newExplorer(n.sc)
 	if !broken && *explore == 0 {
-		e.limit = 250
+		e.limit = 100
 	}
 	found := e.run()
 	t.Logf("%+v off: %v", off, e)

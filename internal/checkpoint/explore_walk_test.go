@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	walks    = flag.Int("explore.walks", 300, "how many random walks the explorer takes")
+	walks    = flag.Int("explore.walks", 200, "how many random walks the explorer takes")
 	walkSeed = flag.Uint64("explore.seed", 1, "seed of the first random walk; the next has the next one")
 )
 
