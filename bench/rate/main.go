@@ -32,7 +32,8 @@ import (
 
 type flags struct {
 	job, dist, dir, cpuProfile string
-	records, keys              int64
+	backend                    string
+	records, keys, memory      int64
 	parallelism                int
 	interval                   time.Duration
 	json                       bool
@@ -41,13 +42,15 @@ type flags struct {
 
 func main() {
 	var f flags
-	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
+	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-wide, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
 	flag.Int64Var(&f.records, "records", 40_000_000, "number of records")
 	flag.Int64Var(&f.keys, "keys", 1_000_000, "number of keys")
 	flag.IntVar(&f.parallelism, "parallelism", 2, "subtasks per operator")
 	flag.StringVar(&f.dist, "dist", "uniform", "uniform, or hot: 90 % of the records on 1 % of the keys")
 	flag.DurationVar(&f.interval, "checkpoint-interval", 0, "time between checkpoints; 0 is none")
 	flag.StringVar(&f.dir, "checkpoint-dir", "", "where checkpoints go (default: a temporary directory)")
+	flag.StringVar(&f.backend, "backend", "heap", "where state lives: heap or lsm")
+	flag.Int64Var(&f.memory, "memory", 0, "memory of the lsm backend, in bytes (default: 40 % of what there is)")
 	flag.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.BoolVar(&f.json, "json", false, "print one JSON object as the last line")
 	f.kafka.declare()
@@ -160,7 +163,7 @@ func profile(file string) (func(), error) {
 func options(f flags) (embedded.Options, func() []checkpointResult, func(), error) {
 	var mu sync.Mutex
 	seen := []checkpointResult{}
-	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}}
+	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}, StateBackend: embedded.Backend(f.backend), LSMMemory: f.memory}
 	o.OnEvent = func(e embedded.Event) {
 		if e.Kind != embedded.CheckpointCompleted {
 			return

@@ -90,6 +90,8 @@ func (w *workload) build(j *stream.Job) error {
 		discard(stream.Map(b, func(e Event) Event { e.Val ^= e.Key; return e }))
 	case "keyed":
 		discard(stream.Process(byKey(), "count", newCount[int64]))
+	case "keyed-wide":
+		discard(stream.Process(byKey(), "count", newWideCount))
 	case "keyed-string":
 		discard(stream.Process(byID(), "count", newCount[string]))
 	case "dedupe":
@@ -166,6 +168,31 @@ func (c *count[K]) Process(ctx *stream.Ctx[K, int64], _ Event) error {
 		ctx.Emit(n)
 	}
 	return c.n.Set(n)
+}
+
+// wideCount counts in a value of 100 bytes.
+type wideCount struct{ v state.Value[wide] }
+
+type wide struct {
+	N    int64
+	Rest [92]byte
+}
+
+func newWideCount(r *state.Registry) *wideCount {
+	return &wideCount{state.ValueIn[wide](r, "count")}
+}
+
+func (c *wideCount) Process(ctx *stream.Ctx[int64, int64], e Event) error {
+	v, err := c.v.Get()
+	if err != nil {
+		return err
+	}
+	v.N++
+	v.Rest[v.N%int64(len(v.Rest))] = byte(e.Val)
+	if v.N&1023 == 0 {
+		ctx.Emit(v.N)
+	}
+	return c.v.Set(v)
 }
 
 // dedupe passes the first record of each id within an hour.
