@@ -118,6 +118,10 @@ func (j *job) check() error {
 // warnings tells what is accepted but likely wrong.
 func (j *job) warnings() []string {
 	out := append(slices.Clone(j.values.Warnings()), j.graph.Warnings()...)
+	const little = 1 << 20
+	if n := config.Get[int64](j.values, config.LSMMemory); n > 0 && n < little {
+		out = append(out, fmt.Sprintf("%s is %d bytes: nearly all state will be read from disk and written back each time", config.LSMMemory, n))
+	}
 	if set, raised := j.duration(config.CheckpointInterval), j.checkpoints().Interval; raised > set {
 		out = append(out, fmt.Sprintf("%s is raised from %v to %v, the value of %s", config.CheckpointInterval, set, raised, config.CheckpointMinPause))
 	}

@@ -48,13 +48,10 @@ func (o *Options) settleBackend(limit int64) error {
 	if o.LSMMemory == 0 {
 		o.LSMMemory = lsmUnknownLimit
 		if limit > 0 {
-			o.LSMMemory = max(limit/100*lsmPercent, lsm.MinMemory)
+			o.LSMMemory = limit / 100 * lsmPercent
 		}
 	}
-	switch {
-	case o.LSMMemory < lsm.MinMemory:
-		return fmt.Errorf("state.backend.lsm.memory is %d bytes: give it at least %d", o.LSMMemory, lsm.MinMemory)
-	case limit > 0 && o.LSMMemory > limit:
+	if limit > 0 && o.LSMMemory > limit {
 		return fmt.Errorf("state.backend.lsm.memory is %d bytes, but this process may have %d only: give it at most half of that", o.LSMMemory, limit)
 	}
 	return nil

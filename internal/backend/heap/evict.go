@@ -33,7 +33,7 @@ func (c *core) makeRoom(g int, n uint32) {
 			return
 		}
 	}
-	if grown := c.bytesOf(c.grownTo(t, n)); t.positions() < pagePositions || c.below.share.Fits(grown-c.bytesOf(t.positions())) {
+	if grown := c.bytesOf(c.grownTo(t, n)); t.array == nil || c.below.share.Fits(grown-c.bytesOf(t.positions())) {
 		c.grow(g, n)
 		return
 	}

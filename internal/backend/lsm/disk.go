@@ -22,8 +22,6 @@ const (
 	// pebbleShare is the part of the memory, as a divisor, that goes to block
 	// cache and memtables.
 	pebbleShare = 4
-	// MinMemory is the least memory that is of use.
-	MinMemory = 16 << 20
 
 	minMemTable = 256 << 10
 	maxMemTable = 64 << 20
