@@ -163,6 +163,15 @@ func load(ctx context.Context, servers, topic string, n, keys int64) error {
 		return err
 	}
 	defer cl.Close()
+	switch there, err := recordsIn(ctx, cl, topic); {
+	case err != nil:
+		return err
+	case there == n:
+		fmt.Printf("%s is loaded\n", topic)
+		return nil
+	case there > 0:
+		return fmt.Errorf("%s holds %d records, not %d: delete it first", topic, there, n)
+	}
 	failed := make(chan error, 1)
 	promise := func(_ *kgo.Record, err error) {
 		if err != nil {
@@ -189,6 +198,16 @@ func load(ctx context.Context, servers, topic string, n, keys int64) error {
 	}
 	fmt.Printf("loaded %d into %s\n", n, topic)
 	return nil
+}
+
+// recordsIn returns how many records were ever written to a topic.
+func recordsIn(ctx context.Context, cl *kgo.Client, topic string) (n int64, err error) {
+	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
+	return n, err
 }
 
 // visitJSON is a record of about 85 bytes.
