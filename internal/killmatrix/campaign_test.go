@@ -193,8 +193,10 @@ func (c *campaign) conclude() {
 		}
 		c.Error(f)
 	}
-	if len(faults) > 0 || c.Failed() {
+	if c.Failed() {
 		c.keep()
+	}
+	if len(faults) > 0 {
 		c.Fatalf("%d faults", len(faults))
 	}
 	all.records.Add(int64(len(c.readings)))
