@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/connector/connectortest"
 	"github.com/weirstream/weir/connector/twophase"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/jobtest"
@@ -133,10 +134,20 @@ func (s *stage) run(words []string) {
 	}
 }
 
-// visible are the values that a reader of committed records sees, sorted.
+// visible are the values that a reader of committed records has seen after a
+// while, sorted. A bounded read would wait where records of an aborted
+// transaction come last before an open one.
 func (s *stage) visible() string {
 	s.Helper()
-	return strings.Join(slices.Sorted(slices.Values(s.committed(s.out))), " ")
+	run, err := connectortest.StartSource(Source(s.out, text{}, Until(Latest()), s.brokers()), 1, nil, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Run(within(s.T, time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		s.Fatal(err)
+	}
+	return strings.Join(slices.Sorted(slices.Values(run.Values())), " ")
 }
 
 // tell says how something ended, in the fewest words: the texts of refusals are
