@@ -108,7 +108,7 @@ start() { # DIR [PORT] [v1|v2] [NODES]
 
 stop() { # DIR [N]
   local pids=() file pid
-  for file in "$1/pid" "$1"/node-${2:-*}/pid; do
+  for file in "$1"/node-${2:-*}/pid; do
     [ -f "$file" ] || continue
     pid=$(cat "$file")
     kill "$pid" 2>/dev/null && pids+=("$pid")
