@@ -1,0 +1,62 @@
+package checkpoint
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// TestRule13CancelCommitsBeforeItDeletes: a job that is cancelled with its
+// checkpoints first commits what completed ones hold.
+func TestRule13CancelCommitsBeforeItDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := launch(t, newStore(), checkpoint.Options{Retention: checkpoint.DeleteOnCancel})
+		gate := make(chan struct{})
+		j.sink.gate = gate
+		j.checkpoint()
+		j.c.Cancel()
+		synctest.Wait()
+		select {
+		case err := <-j.result:
+			t.Fatalf("the job ended with %v before its commits", err)
+		default:
+		}
+		if len(files(t, j.blobs, "job/chk-1")) == 0 {
+			t.Error("the checkpoint was deleted before its commits")
+		}
+		close(gate)
+		if err := <-j.result; err != nil {
+			t.Fatal(err)
+		}
+		wantStrings(t, "committed", j.sink.all(), "1.0", "1.1")
+		wantStrings(t, "left", files(t, j.blobs, "job/chk-1"))
+	})
+}
+
+// TestRule13CancelKeepsWhatItCannotCommit: where the commits fail, nothing is
+// deleted, and the next start commits.
+func TestRule13CancelKeepsWhatItCannotCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := launch(t, newStore(), checkpoint.Options{Retention: checkpoint.DeleteOnCancel})
+		gate := make(chan struct{})
+		j.sink.gate = gate
+		j.checkpoint()
+		j.c.Cancel()
+		synctest.Wait()
+		j.sink.mu.Lock()
+		j.sink.err = errors.New("broker away") // of the call after this one
+		j.sink.mu.Unlock()
+		j.cancel() // and the process is told to end at once
+		if err := <-j.result; err == nil {
+			t.Error("the job was cancelled although its commits had not returned")
+		}
+		if m := j.load(snapshot.CheckpointDir("job", 1)); m.ID != 1 {
+			t.Errorf("checkpoint %d", m.ID)
+		}
+		k := prepare(t, j.blobs, checkpoint.Options{})
+		wantStrings(t, "committed by the next start", k.sink.all(), "1.0", "1.1")
+	})
+}
