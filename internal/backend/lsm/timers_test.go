@@ -35,7 +35,7 @@ func TestReferencesOfEvictedEntriesStay(t *testing.T) {
 	const live, stale = 1000, 6000
 	advance := func(to int64) (fired int) {
 		for more := true; more; {
-			n := 0
+			var n int
 			if n, more, err = s.AdvanceEventTime(to, 100, func(int64) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
