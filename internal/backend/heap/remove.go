@@ -30,6 +30,9 @@ func (c *core) Release() {
 	c.removeEmpties()
 	if c.now != nil {
 		c.expire(sweepPerRecord * len(c.ptrs))
+		if c.below.tier != nil {
+			c.sweepBelow(len(c.ptrs))
+		}
 	}
 	if c.timed {
 		c.sift(siftPerRecord * len(c.ptrs))

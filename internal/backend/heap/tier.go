@@ -23,6 +23,9 @@ type Tier interface {
 	Fetch(keys [][]byte, found func(i int, row []byte) error) error
 	// Scan calls found for each key that begins with prefix.
 	Scan(prefix []byte, found func(key, row []byte) error) error
+	// Walk calls fn for each key from the first on, in order, as long as it says
+	// more.
+	Walk(first []byte, fn func(key, row []byte) (more bool, err error)) error
 	// Change returns an empty set of changes.
 	Change() Changes
 	// Load returns an empty set of changes that may be large and whose keys
@@ -92,6 +95,11 @@ type below struct {
 	found   []unsafe.Pointer
 	row     []byte
 	rows    rowLoader
+	// swept is the name of the row that the sweep of expired rows goes on with,
+	// credit how many it may look at, scratch an entry to load them into.
+	swept   []byte
+	credit  int
+	scratch []uint64
 	// restoring are the sections of group, whose end has not come.
 	restoring []storedSection
 	group     int

@@ -63,6 +63,25 @@ func scan(r pebble.Reader, prefix []byte, found func(key, row []byte) error) (er
 	return it.Error()
 }
 
+// Walk implements heap.Tier.
+func (t *Tier) Walk(first []byte, fn func(key, row []byte) (more bool, err error)) (err error) {
+	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: first})
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, it)
+	for it.First(); it.Valid(); it.Next() {
+		row, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if more, err := fn(it.Key(), row); err != nil || !more {
+			return err
+		}
+	}
+	return it.Error()
+}
+
 func closeInto(err *error, c io.Closer) {
 	if e := c.Close(); *err == nil {
 		*err = e

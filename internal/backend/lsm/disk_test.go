@@ -1,0 +1,128 @@
+package lsm
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/memory"
+)
+
+func open(t *testing.T, o Options) *Disk {
+	t.Helper()
+	o.Memory, o.Stores, o.Logger = 1<<20, 1, slog.New(slog.DiscardHandler)
+	d, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// What a process left that was killed goes with the next start, what one uses
+// that runs stays, and an orderly end leaves nothing.
+func TestLeftDirectoriesAreSwept(t *testing.T) {
+	root := t.TempDir()
+	left := filepath.Join(root, "state-of-the-dead", "1-op")
+	if err := os.MkdirAll(left, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	first := open(t, Options{Dir: root})
+	tier, err := first.Tier("op/../1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, Options{Dir: root})
+	if _, err := os.Stat(filepath.Dir(left)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was left is still there: %v", err)
+	}
+	for _, d := range []*Disk{first, second} {
+		if _, err := os.Stat(d.Dir()); err != nil {
+			t.Errorf("a directory in use is gone: %v", err)
+		}
+	}
+	tier.Close()
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadDir(root); len(names) != 0 || err != nil {
+		t.Errorf("left at the end: %v, %v", names, err)
+	}
+}
+
+func TestDirectoryThatCannotBe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Options{Dir: name, Memory: 1 << 20, Stores: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "local state directory") || !strings.Contains(err.Error(), name) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// A disk that fails ends the task with an error that says so, and a snapshot
+// with one as well; nothing hangs.
+func TestFailingDisk(t *testing.T) {
+	var broken errorfs.Toggle
+	broken.Injector = errorfs.ErrInjected
+	fs := errorfs.Wrap(vfs.NewMem(), &broken)
+	d := open(t, Options{Dir: "state", FS: fs})
+	pool := memory.NewPool(0)
+	defer pool.Close()
+	cur := &entry.Cursor{}
+	o := heap.Options{Operator: "op", Fields: []*entry.Field{heap.NewTimerField(entry.EventTime)}, Cursor: cur,
+		MaxParallelism: 1, Range: keygroup.Range{}, Pool: pool, Share: memory.NewBudget(0, 1).Share()}
+	var err error
+	if o.Tier, err = d.Tier("op"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := heap.New[int64](o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := keygroup.NewHasher[int64]()
+	set := func(from, n int64) (err error) {
+		defer func() { err, _ = recover().(error) }()
+		for k := from; k < from+n; k++ {
+			s.Bind([]int64{k}, []uint32{h.Hash(k)})
+			s.Seek(0)
+			cur.Timers.Set(entry.EventTime, k)
+			s.Release()
+		}
+		return nil
+	}
+	if err := set(0, 3000); err != nil {
+		t.Fatal(err)
+	}
+	settled := s.Freeze()
+	if err := settled.Settle(); err != nil { // so that there are files
+		t.Fatal(err)
+	}
+	if err := set(3000, 10); err != nil {
+		t.Fatal(err)
+	}
+	f := s.Freeze()
+	broken.On()
+	if err := f.Settle(); !errors.Is(err, heap.ErrTier) || !errors.Is(err, errorfs.ErrInjected) {
+		t.Errorf("snapshot on a failing disk: %v", err)
+	}
+	if err := set(0, 3000); !errors.Is(err, heap.ErrTier) || !strings.Contains(err.Error(), `operator "op"`) {
+		t.Errorf("records on a failing disk: %v", err)
+	}
+	broken.Off()
+	f.Release()
+	settled.Release()
+	s.Close()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
