@@ -23,4 +23,11 @@
 // the stage, before its first write to such a page, puts a copy aside for
 // every pending snapshot that has not read it yet. Growing leaves the old
 // array to the snapshots.
+//
+// # A tier below
+//
+// With a Tier the tables are a cache: a batch's keys without an entry are
+// looked up there together (fetch.go), and entries not used for long leave for
+// it (evict.go). Nothing else knows of it but timers (summon.go), snapshots
+// (settle.go) and restores (restorebelow.go).
 package heap

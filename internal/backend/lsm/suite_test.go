@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"flag"
 	"log/slog"
 	"testing"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/weirstream/weir/internal/backend/backendtest"
 	"github.com/weirstream/weir/internal/backend/heap"
 )
+
+// seeds is how many random runs there are of each kind.
+var seeds = flag.Int("seeds", 1, "random runs of each kind")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -36,7 +40,7 @@ func backend(name string, bytes int64) backendtest.Backend {
 func TestSuite(t *testing.T) {
 	for _, b := range []backendtest.Backend{backend("tiny", 1000), backend("small", 400<<10), backend("ample", 64<<20)} {
 		t.Run(b.Name, func(t *testing.T) {
-			backendtest.Run(t, b, backendtest.Options{Seeds: 1, Steps: 120, Brief: b.Name != "tiny", Others: []backendtest.Backend{backendtest.Heap, backend("other", 20<<10)}})
+			backendtest.Run(t, b, backendtest.Options{Seeds: *seeds, Steps: 120, Brief: b.Name != "tiny", Others: []backendtest.Backend{backendtest.Heap, backend("other", 20<<10)}})
 		})
 	}
 }
