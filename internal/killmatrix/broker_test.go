@@ -79,6 +79,10 @@ func feed(t *testing.T, address, topic string, readings []reading, rate int) *fe
 		client:   connect(t, address, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.UnknownTopicRetries(100)),
 		readings: readings, rate: rate, stop: cancel, stopped: make(chan error, 1),
 	}
+	// The first write takes seconds on brokers that have just been started.
+	if err := f.write(ctx, min(rate, len(readings)/10)); err != nil {
+		t.Fatalf("writing the input: %v", err)
+	}
 	go func() { f.stopped <- f.run(ctx) }()
 	return f
 }
