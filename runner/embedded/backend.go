@@ -108,7 +108,7 @@ func settle(parts []stage.Part) error {
 			continue
 		}
 		if err := p.Keyed.Settle(); err != nil && !errors.Is(err, heap.ErrTier) {
-			return encodeError{fmt.Errorf("operator %q: %w", p.Operator, err)}
+			return encodeError{err}
 		} else if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package heap
 
 import (
+	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/weirstream/weir/internal/entry"
@@ -108,13 +110,14 @@ func (f *Frozen) hasSettled() bool {
 // done. For other snapshots it does nothing.
 func (f *Frozen) Settle() error {
 	s := f.settling
-	if s == nil || s.begun {
-		if s != nil {
-			return s.err
-		}
+	switch {
+	case s == nil:
 		return nil
+	case s.begun:
+		return s.err
 	}
-	s.begun = true
+	s.begun, s.err = true, errUnsettled
+	defer close(s.done) // also if a codec panics: the stage may be waiting
 	for p := s.prev; p != nil; p = p.prev {
 		<-p.done
 		if !p.skipped {
@@ -124,21 +127,21 @@ func (f *Frozen) Settle() error {
 	}
 	if s.err = f.settle(s.settled); s.err == nil {
 		s.settled = f.seq
-	} else {
-		s.err = f.core.tierError(s.err)
 	}
-	close(s.done)
 	return s.err
 }
 
+var errUnsettled = errors.New("the state of the snapshot was not written")
+
 // settle loads what has changed since the snapshot settled into the tier.
 func (f *Frozen) settle(settled uint32) error {
-	changes, err := f.core.below.tier.Load()
+	c := f.core
+	changes, err := c.below.tier.Load()
 	if err != nil {
-		return err
+		return c.tierError(err)
 	}
 	if f.scratch == nil {
-		f.scratch = f.core.borrow()
+		f.scratch = c.borrow()
 	}
 	for i := range f.captures {
 		if err := f.settleGroup(i, settled, changes); err != nil {
@@ -147,10 +150,12 @@ func (f *Frozen) settle(settled uint32) error {
 		}
 	}
 	if err := changes.Commit(); err != nil {
-		return err
+		return c.tierError(err)
 	}
-	f.settling.snap, err = f.core.below.tier.Snapshot()
-	return err
+	if f.settling.snap, err = c.below.tier.Snapshot(); err != nil {
+		return c.tierError(err)
+	}
+	return nil
 }
 
 func (f *Frozen) settleGroup(i int, settled uint32, changes Changes) (err error) {
@@ -167,11 +172,14 @@ func (f *Frozen) settleGroup(i int, settled uint32, changes Changes) (err error)
 		s.data = c.appendName(s.data[:0], i+c.groups.First, e, f.view)
 		if *entry.Bits(e)&entry.Present == 0 {
 			err = changes.Delete(s.data)
-		} else if s.value, err = c.appendRow(s.value[:0], e, f.view); err == nil {
+		} else {
+			if s.value, err = c.appendRow(s.value[:0], e, f.view); err != nil {
+				return fmt.Errorf("snapshot of operator %q, key group %d: %w", c.operator, i+c.groups.First, err)
+			}
 			err = changes.Put(s.data, s.value)
 		}
 		if err != nil {
-			return err
+			return c.tierError(err)
 		}
 	}
 	return nil
