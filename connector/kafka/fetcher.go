@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,12 +37,17 @@ type fetcher[T any] struct {
 	left    []fetched           // polled and not decoded
 	suspect map[string]struct{} // topics that may have gone
 	failed  error               // to be reported when left is decoded
+
+	bounded bool      // some split has an end
+	looked  time.Time // when endSilent last did
 }
 
 // reading is a split and how far it was decoded.
 type reading struct {
 	Split
-	id string
+	id   string
+	seen int64 // Next when endSilent last looked
+	void int64 // from Next up to here nothing is to be delivered
 }
 
 // fetched is what a poll brought of one partition.
@@ -105,6 +111,11 @@ func (f *fetcher[T]) Fetch(ctx context.Context, into *splitreader.Batch[T]) erro
 				return err
 			}
 		}
+		if f.bounded && time.Since(f.looked) >= silence {
+			if f.endSilent(ctx); len(f.moved) > 0 {
+				continue
+			}
+		}
 		if f.poll(ctx); ctx.Err() != nil && len(f.left) == 0 {
 			return ctx.Err()
 		}
@@ -123,8 +134,9 @@ func (f *fetcher[T]) start(ctx context.Context) error {
 	}
 	offsets := map[string]map[int32]kgo.Offset{}
 	for i, s := range admitted {
-		r := &reading{s, s.SplitID()}
+		r := &reading{Split: s, id: s.SplitID(), seen: s.Next}
 		f.splits[s.partition()] = r
+		f.bounded = f.bounded || s.Stop != NoStop
 		if s.ended() || s.Next != wanted[i].Next {
 			f.moved = append(f.moved, r)
 		}
@@ -136,7 +148,7 @@ func (f *fetcher[T]) start(ctx context.Context) error {
 		}
 		offsets[s.Topic][s.Partition] = kgo.NewOffset().At(s.Next).WithEpoch(s.LeaderEpoch)
 	}
-	f.added, f.again = nil, nil
+	f.added, f.again, f.looked = nil, nil, time.Now()
 	f.client.AddConsumePartitions(offsets)
 	return nil
 }
@@ -164,15 +176,21 @@ func (f *fetcher[T]) stop(p partition) {
 	f.client.RemoveConsumePartitions(map[string][]int32{p.topic: {p.number}})
 }
 
-// poll waits for records and sorts out errors.
+// poll waits for records, not for ever if splits may end without any, and
+// sorts out errors.
 func (f *fetcher[T]) poll(ctx context.Context) {
+	if f.bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, silence)
+		defer cancel()
+	}
 	fetches := f.client.PollFetches(ctx)
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		part := partition{p.Topic, p.Partition}
 		if len(p.Records) > 0 {
 			f.left = append(f.left, fetched{part, p.Records})
 		}
-		if p.Err != nil && ctx.Err() == nil {
+		if p.Err != nil && (p.Topic != "" || ctx.Err() == nil) {
 			f.judge(part, p.Err)
 		}
 	})
