@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/weirstream/weir/internal/storage"
 )
@@ -47,6 +48,12 @@ func putMark(ctx context.Context, blobs storage.Blobs, dir string, s Ref, now in
 		err = fmt.Errorf("%s in %s is that of another snapshot", path.Join(dir, CommittedName), blobs)
 	}
 	return err
+}
+
+// MarkCommitted puts the mark of a snapshot in the storage of its job. It is for
+// who has seen that all of its committables are committed.
+func MarkCommitted(ctx context.Context, blobs storage.Blobs, s Ref, now time.Time) error {
+	return putMark(ctx, blobs, s.Path, s, now.UnixMilli())
 }
 
 // isMarked reports whether the mark of a snapshot stands in its directory.

@@ -43,10 +43,12 @@ type Timeline struct {
 
 // TimelineAttempt is a start of the job.
 type TimelineAttempt struct {
-	Attempt int64     `json:"attempt"`
-	Lineage string    `json:"lineage"`
-	Host    string    `json:"host"`
-	PID     int       `json:"pid"`
+	Attempt int64  `json:"attempt"`
+	Lineage string `json:"lineage"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	// Storage is the directory of checkpoints, as the attempt named it.
+	Storage string    `json:"storage"`
 	Claimed time.Time `json:"claimed"`
 	// Asked are the flags that it was started with, "" for none.
 	Asked string `json:"asked"`
@@ -236,7 +238,7 @@ func (h *history) timeline() []TimelineAttempt {
 	var out []TimelineAttempt
 	for _, n := range sortedKeys(h.claims) {
 		c := h.claims[n]
-		a := TimelineAttempt{Attempt: n, Lineage: c.Lineage, Host: c.Host, PID: c.PID, Claimed: timeOf(c.Time)}
+		a := TimelineAttempt{Attempt: n, Lineage: c.Lineage, Host: c.Host, PID: c.PID, Storage: c.Storage, Claimed: timeOf(c.Time)}
 		if c.Request != nil {
 			a.Asked = strings.TrimSpace(c.Request.String())
 		}

@@ -3,9 +3,11 @@ package file
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/weirstream/weir/internal/storage"
 )
@@ -51,7 +53,7 @@ func (b *Blobs) LockDir(name string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := tryLock(f); err != nil {
+	if err := lock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, errHeld) {
 			return nil, &LockedError{Dir: dir, Holder: readHolder(f)}
@@ -64,6 +66,38 @@ func (b *Blobs) LockDir(name string) (unlock func() error, err error) {
 	return func() error {
 		return errors.Join(f.Truncate(0), f.Close()) // closing releases the lock
 	}, nil
+}
+
+// lock tries twice: Holder has the lock for a moment.
+func lock(f *os.File) error {
+	err := tryLock(f)
+	if errors.Is(err, errHeld) {
+		<-time.After(20 * time.Millisecond)
+		err = tryLock(f)
+	}
+	return err
+}
+
+// Holder reports whether the lock of a directory below the root is held, and
+// by whom, as LockedError names it. Where there are no such locks, or no lock
+// file, it is not.
+func (b *Blobs) Holder(name string) (holder string, held bool, err error) {
+	f, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(name), LockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	switch err := tryLock(f); {
+	case errors.Is(err, errHeld):
+		return readHolder(f), true, nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return "", false, nil
+	default:
+		return "", false, err
+	}
 }
 
 var errHeld = errors.New("held by another")

@@ -78,6 +78,19 @@ func (d *directory) look(ctx context.Context, verify bool) ([]*checkpoint.Timeli
 	return all, nil
 }
 
+// running are the jobs that run now, as far as locks tell.
+func (d *directory) running() (map[string]bool, error) {
+	runs := map[string]bool{}
+	for _, job := range d.jobs {
+		_, held, err := d.blobs.Holder(job)
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+		runs[job] = held
+	}
+	return runs, nil
+}
+
 // openPath opens the storage of a snapshot outside the checkpoint directory.
 func openPath(path string) (storage.Blobs, string, error) {
 	if filepath.Base(path) == snapshot.MetadataName {

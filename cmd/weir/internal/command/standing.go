@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,17 +27,21 @@ const (
 type entry struct {
 	kafka.ListedTransaction
 	standing standing
-	// job and snapshot say who needs it, why says what is unclear.
-	job      string
+	// job says whose it is, runs that the job runs now.
+	job  string
+	runs bool
+	// snapshot lists it, nil if none does; saved is its identity as that has it.
 	snapshot *checkpoint.TimelineSnapshot
-	why      string
-	// saved is its identity as the snapshot has it, nil if none lists it.
-	saved *kafka.Transaction
+	saved    *kafka.Transaction
+	// why says what is unclear.
+	why string
 	// outcome is what became of it: open, or, if a snapshot lists it, what a
 	// commit would find.
 	outcome string
 	// newest tells that the attempt is the job's newest.
 	newest bool
+	// done tells that this run has ended it.
+	done bool
 }
 
 // held is a transaction that a snapshot lists.
@@ -59,29 +64,62 @@ func identityOf(t kafka.Transaction) identity { return identity{t.ID, t.Producer
 // register is what the directories of jobs say of transactions.
 type register struct {
 	held map[identity]held
-	// jobs by lineage.
-	jobs map[string]*checkpoint.Timeline
-	// unreadable says of a job why its snapshots are not all known.
-	unreadable map[string]string
-	given      bool
+	// jobs by lineage: those of which a start is on record, and those that only
+	// snapshots name.
+	jobs, unclaimed map[string]*checkpoint.Timeline
+	// unreadable says of a job why its snapshots are not all known, elsewhere why
+	// others than those here may count.
+	unreadable, elsewhere map[string]string
+	runs                  map[string]bool
+	given                 bool
 }
 
 // newRegister takes what snapshots list and is not proven to be committed; of
-// several snapshots that list one the live one counts, and the newest.
-func newRegister(lines []*checkpoint.Timeline) *register {
-	r := &register{held: map[identity]held{}, jobs: map[string]*checkpoint.Timeline{}, unreadable: map[string]string{}, given: lines != nil}
+// several snapshots that list one the live one counts, and the newest. The
+// jobs in runs run now.
+func newRegister(lines []*checkpoint.Timeline, runs map[string]bool) *register {
+	r := &register{
+		held: map[identity]held{}, jobs: map[string]*checkpoint.Timeline{}, unclaimed: map[string]*checkpoint.Timeline{},
+		unreadable: map[string]string{}, elsewhere: map[string]string{}, runs: runs, given: lines != nil,
+	}
 	for _, t := range lines {
 		for _, a := range t.Attempts {
 			r.jobs[a.Lineage] = t
 		}
 		if t.Next.Does == checkpoint.IsRefused {
-			r.unreadable[t.Job] = "a start of the job is refused: " + t.Next.Why
+			why, _, _ := strings.Cut(t.Next.Why, ". ")
+			r.unreadable[t.Job] = "a start of the job is refused: " + why
+		}
+		if where := startedElsewhere(t); where != "" {
+			r.elsewhere[t.Job] = fmt.Sprintf("the job was last started in %s, and this is %s: if this is a copy, look there", where, filepath.Dir(t.Directory))
 		}
 		for i := range t.Snapshots {
+			r.unclaimed[t.Snapshots[i].Lineage] = t
 			r.take(t.Job, &t.Snapshots[i])
 		}
 	}
 	return r
+}
+
+// startedElsewhere is the directory that the job was last started in, "" if it
+// is the one looked at, or cannot be told from it.
+func startedElsewhere(t *checkpoint.Timeline) string {
+	if len(t.Attempts) == 0 {
+		return ""
+	}
+	there := t.Attempts[len(t.Attempts)-1].Storage
+	if !filepath.IsAbs(there) || resolved(there) == resolved(filepath.Dir(t.Directory)) {
+		return ""
+	}
+	return there
+}
+
+// resolved is the path without symbolic links, as far as it exists.
+func resolved(path string) string {
+	if r, err := filepath.EvalSymlinks(path); err == nil {
+		return r
+	}
+	return filepath.Clean(path)
 }
 
 func (r *register) take(job string, s *checkpoint.TimelineSnapshot) {
@@ -89,10 +127,7 @@ func (r *register) take(job string, s *checkpoint.TimelineSnapshot) {
 		r.unreadable[job] = fmt.Sprintf("snapshot %s cannot be read: %s", s.Path, s.Damage)
 	}
 	for _, o := range s.Open {
-		if o.Format == nil {
-			continue
-		}
-		c, ours, err := kafka.DecodeCommittable(*o.Format, o.Data)
+		txn, ours, err := transactionOf(o)
 		switch {
 		case err != nil:
 			r.unreadable[job] = fmt.Sprintf("what snapshot %s lists of sink %s cannot be read: %v", s.Path, o.Operator, err)
@@ -100,41 +135,75 @@ func (r *register) take(job string, s *checkpoint.TimelineSnapshot) {
 		case !ours:
 			continue
 		}
-		h := held{txn: c.Txn, job: job, snap: s}
-		_, h.name, _ = kafka.ParseTransactionalID(c.Txn.ID)
-		id := identityOf(c.Txn)
+		h := held{txn: txn, job: job, snap: s}
+		_, h.name, _ = kafka.ParseTransactionalID(txn.ID)
+		id := identityOf(txn)
 		if before, ok := r.held[id]; !ok || s.Alive || !before.snap.Alive {
 			r.held[id] = h
 		}
 	}
 }
 
+// transactionOf reads what a snapshot lists; ours is false for other sinks'.
+func transactionOf(o checkpoint.OpenCommittable) (t kafka.Transaction, ours bool, err error) {
+	if o.Format == nil {
+		return t, false, nil
+	}
+	c, ours, err := kafka.DecodeCommittable(*o.Format, o.Data)
+	return c.Txn, ours, err
+}
+
 // entryOf says what is known of a transaction of the brokers.
 func (r *register) entryOf(l kafka.ListedTransaction) entry {
-	e := entry{ListedTransaction: l, standing: unclear, outcome: "open"}
+	e := entry{ListedTransaction: l, outcome: "open"}
 	if !l.Open() {
 		e.outcome = l.State
 	}
-	t := r.jobs[l.Name.Lineage]
-	if t == nil {
-		e.why = "no --checkpoint-dir is given"
-		if r.given {
-			e.why = "its lineage is none of the jobs' in the directory"
-		}
-		return e
-	}
-	e.job = t.Job
-	e.newest = len(t.Attempts) > 0 && t.Attempts[len(t.Attempts)-1].Attempt <= l.Name.Attempt
 	h, listed := r.held[identityOf(l.Transaction)]
+	if listed {
+		e.snapshot, e.saved = h.snap, &h.txn
+	}
+	r.judge(&e, listed && h.snap.Alive)
+	return e
+}
+
+// judge says what a start of the job does with it; alive tells that a live
+// snapshot lists it.
+func (r *register) judge(e *entry, alive bool) {
+	lineage := e.Name.Lineage
+	t := r.jobs[lineage]
+	e.standing = unclear
 	switch {
-	case listed && h.snap.Alive:
-		e.standing, e.snapshot, e.saved = needed, h.snap, &h.txn
+	case t == nil && r.unclaimed[lineage] != nil:
+		t = r.unclaimed[lineage]
+		e.why = "the ledger knows no start of its lineage"
+	case t == nil && r.given:
+		e.why = "its lineage is none of the jobs' in the directory"
+	case t == nil:
+		e.why = "no --checkpoint-dir is given"
+	}
+	if t == nil {
+		return
+	}
+	e.job, e.runs = t.Job, r.runs[t.Job]
+	newest := int64(0)
+	if n := len(t.Attempts); n > 0 {
+		newest = t.Attempts[n-1].Attempt
+	}
+	e.newest = newest <= e.Name.Attempt
+	switch {
+	case e.why != "":
+	case r.elsewhere[t.Job] != "":
+		e.why = r.elsewhere[t.Job]
+	case alive:
+		e.standing = needed
 	case r.unreadable[t.Job] != "":
 		e.why = r.unreadable[t.Job]
+	case e.Name.Attempt > newest:
+		e.why = fmt.Sprintf("the ledger here ends with attempt %d: it is an older copy", newest)
 	default:
 		e.standing = leftover
 	}
-	return e
 }
 
 // ended returns entries for what live snapshots list and is not open any more:
@@ -151,15 +220,19 @@ func (r *register) ended(listed []kafka.ListedTransaction) []entry {
 		if !h.snap.Alive || open[id] {
 			continue
 		}
-		e := entry{ListedTransaction: kafka.ListedTransaction{Transaction: h.txn, Name: h.name, State: "forgotten"}, standing: needed, job: h.job, snapshot: h.snap, saved: &h.txn, outcome: "unknown"}
+		e := entry{ListedTransaction: kafka.ListedTransaction{Transaction: h.txn, Name: h.name, State: forgotten}, snapshot: h.snap, saved: &h.txn, outcome: "unknown"}
 		e.Prefix, _, _ = kafka.ParseTransactionalID(h.txn.ID)
 		if l, ok := byID[id.id]; ok {
 			e.State, e.outcome = l.State, l.Outcome(h.txn)
 		}
+		r.judge(&e, true)
 		out = append(out, e)
 	}
 	return out
 }
+
+// forgotten is the state of a transaction that the brokers do not know.
+const forgotten = "forgotten"
 
 // need is the flag that an action takes on top of --yes, "" for none.
 func (e entry) need(commit bool) string {
@@ -176,6 +249,9 @@ func (e entry) need(commit bool) string {
 func (e entry) cost(commit bool) string {
 	switch e.standing {
 	case needed:
+		if commit && !e.Open() {
+			return fmt.Sprintf("snapshot %s lists it, and it is not open: it is asked for once more, and reported if it is lost", e.snapshot.Path)
+		}
 		if commit {
 			return fmt.Sprintf("snapshot %s lists it: a start of the job does the same. Costs nothing", e.snapshot.Path)
 		}
@@ -187,28 +263,44 @@ func (e entry) cost(commit bool) string {
 		return "no live snapshot lists it: a start of the job does the same, and reads its input again. Nothing is lost"
 	}
 	if commit {
-		return "whether a snapshot lists it is not known (" + e.why + "): if none does, and the job is started again, its output is published a second time"
+		return e.doubt() + ". If no snapshot that counts lists it, and the job is started again, its output is published a second time"
 	}
-	return "whether a snapshot lists it is not known (" + e.why + "): if one does, its output is lost for good"
+	return e.doubt() + ". If a snapshot that counts lists it, its output is lost for good"
 }
 
-// waitsFor says what a start of the job does with it.
+// doubt says what is unclear.
+func (e entry) doubt() string {
+	if e.snapshot != nil {
+		return fmt.Sprintf("unclear: snapshot %s lists it, but %s", e.snapshot.Path, e.why)
+	}
+	return "unclear: " + e.why
+}
+
+// waitsFor says what a start of the job does with it, or the job that runs.
 func (e entry) waitsFor() string {
+	who := "a start"
+	if e.runs {
+		who = "the job, which runs,"
+	}
 	switch {
 	case e.standing == unclear:
-		return "unclear: " + e.why
+		return e.doubt()
 	case e.standing == needed && e.outcome == "open":
-		return fmt.Sprintf("a start commits it: snapshot %s lists it", e.snapshot.Path)
+		return fmt.Sprintf("%s commits it: snapshot %s lists it", who, e.snapshot.Path)
 	case e.standing == needed && e.outcome == "committed":
 		return fmt.Sprintf("committed: snapshot %s lists it, a start sees that", e.snapshot.Path)
+	case e.standing == needed && e.State == forgotten:
+		return fmt.Sprintf("%s: snapshot %s lists it, and these brokers do not know it: is it the right cluster (--bootstrap-servers)? If it is, a start from there will be refused until a decision", e.outcome, e.snapshot.Path)
 	case e.standing == needed:
 		return fmt.Sprintf("%s: snapshot %s lists it, a start from there will be refused until a decision", e.outcome, e.snapshot.Path)
 	case !e.Open():
 		return "ended"
+	case e.newest && e.runs:
+		return "the job, which runs, writes it: its next checkpoint ends it"
 	case e.newest:
-		return "the newest attempt writes it, or left it; a start aborts it: no live snapshot lists it"
+		return "the newest attempt left it; a start aborts it: no live snapshot lists it"
 	}
-	return "a start aborts it: no live snapshot lists it"
+	return who + " aborts it: no live snapshot lists it"
 }
 
 func sortEntries(all []entry) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/connector/kafka"
 	"github.com/weirstream/weir/connector/twophase"
+	"github.com/weirstream/weir/internal/checkpoint"
 )
 
 const transactionsUsage = `Usage: weir kafka-transactions list|commit|abort [flags]
@@ -79,39 +80,57 @@ func (p *Program) transactions(ctx context.Context, args []string) error {
 	return p.endTransactions(ctx, t, command == "commit")
 }
 
-// find lists what the flags select.
-func (t transactionFlags) find(ctx context.Context, tool *kafka.Transactions, dir *directory) ([]entry, error) {
-	known := newRegister(nil)
+// picture is what the brokers and the directory say.
+type picture struct {
+	// entries are what the flags select.
+	entries []entry
+	listed  []kafka.ListedTransaction
+	lines   []*checkpoint.Timeline
+}
+
+// find looks at what the flags select; locked tells that the jobs are locked by
+// this process.
+func (t transactionFlags) find(ctx context.Context, tool *kafka.Transactions, dir *directory, locked bool) (*picture, error) {
+	p := &picture{}
+	known := newRegister(nil, nil)
 	if dir != nil {
-		lines, err := dir.look(ctx, false)
-		if err != nil {
+		var err error
+		if p.lines, err = dir.look(ctx, false); err != nil {
 			return nil, err
 		}
-		known = newRegister(lines)
+		runs := map[string]bool{}
+		if !locked {
+			if runs, err = dir.running(); err != nil {
+				return nil, err
+			}
+		}
+		known = newRegister(p.lines, runs)
 	}
 	selected := func(id, prefix string, n twophase.Name) bool {
 		return (t.id == "" || t.id == id) && (t.prefix == "" || t.prefix == prefix) && (t.lineage == "" || t.lineage == n.Lineage) &&
-			(t.job == "" || known.jobs[n.Lineage] != nil)
+			(t.job == "" || known.jobs[n.Lineage] != nil || known.unclaimed[n.Lineage] != nil)
 	}
-	listed, err := tool.List(ctx, t.all || dir != nil || t.id != "", func(prefix string, n twophase.Name) bool { return selected(t.id, prefix, n) })
+	var err error
+	p.listed, err = tool.List(ctx, t.all || dir != nil || t.id != "", func(prefix string, n twophase.Name) bool { return selected(t.id, prefix, n) })
 	if err != nil {
 		return nil, err
 	}
-	var all []entry
-	for _, l := range listed {
-		e := known.entryOf(l)
+	for _, l := range p.listed {
 		if selected(l.ID, l.Prefix, l.Name) && (l.Open() || t.all || t.id != "") {
-			all = append(all, e)
+			p.entries = append(p.entries, known.entryOf(l))
 		}
 	}
-	for _, e := range known.ended(listed) {
+	for _, e := range known.ended(p.listed) {
 		if selected(e.ID, e.Prefix, e.Name) {
-			all = slices.DeleteFunc(all, func(o entry) bool { return o.ID == e.ID && !o.Open() })
-			all = append(all, e)
+			p.entries = slices.DeleteFunc(p.entries, func(o entry) bool { return o.ID == e.ID && !o.Open() })
+			p.entries = append(p.entries, e)
 		}
 	}
-	sortEntries(all)
-	return all, nil
+	if t.id != "" && len(p.entries) == 0 {
+		return nil, fmt.Errorf("the brokers at %s know no transaction of an exactly-once sink with id %q", t.servers, t.id)
+	}
+	sortEntries(p.entries)
+	return p, nil
 }
 
 func (t transactionFlags) open(ctx context.Context) (*kafka.Transactions, *directory, error) {
@@ -131,14 +150,14 @@ func (p *Program) listTransactions(ctx context.Context, t transactionFlags) erro
 		return err
 	}
 	defer tool.Close()
-	all, err := t.find(ctx, tool, dir)
+	found, err := t.find(ctx, tool, dir, false)
 	if err != nil {
 		return err
 	}
 	if t.output == "json" {
-		return p.writeEntries(all, nil)
+		return p.writeEntries(found.entries, nil)
 	}
-	p.writeTransactions(all)
+	p.writeTransactions(found.entries)
 	return nil
 }
 
@@ -156,35 +175,88 @@ func (p *Program) endTransactions(ctx context.Context, t transactionFlags, commi
 		return err
 	}
 	defer tool.Close()
-	all, err := t.find(ctx, tool, dir)
+	found, err := t.find(ctx, tool, dir, false)
 	if err != nil {
 		return err
 	}
 	if dir != nil {
-		dir.jobs = jobsOf(all)
+		if t.job == "" {
+			dir.jobs = jobsOf(found.entries)
+		}
 		unlock, err := dir.lock()
 		if err != nil {
 			return err
 		}
 		defer unlock()
 		// Only what is seen under the lock counts.
-		if all, err = t.find(ctx, tool, dir); err != nil {
+		if found, err = t.find(ctx, tool, dir, true); err != nil {
 			return err
 		}
 	}
-	all = slices.DeleteFunc(all, func(e entry) bool { return e.State != "Ongoing" })
-	if len(all) == 0 {
+	todo := slices.DeleteFunc(slices.Clone(found.entries), func(e entry) bool { return !e.endable(commit) })
+	if len(todo) == 0 {
 		fmt.Fprintln(p.Stderr, "No transaction of that kind is open.")
-		return p.results(t, nil, nil)
+		err = p.results(t, nil, nil)
+	} else {
+		err = p.endThose(ctx, t, tool, todo, commit)
 	}
-	p.writePlan(all, commit)
-	if missing := t.missing(all, commit); missing != "" {
-		return fmt.Errorf("refused, and nothing was done: add %s to accept that, or choose others", missing)
+	if commit && dir != nil && !errors.Is(err, errNothingDone) {
+		err = errors.Join(err, p.mark(ctx, dir, found, todo))
 	}
-	if !t.yes && !p.confirmed(len(all), commit) {
-		return errors.New("nothing was done")
+	return err
+}
+
+// errNothingDone says that the command was refused, or not confirmed.
+var errNothingDone = errors.New("nothing was done")
+
+func (p *Program) endThose(ctx context.Context, t transactionFlags, tool *kafka.Transactions, todo []entry, commit bool) error {
+	p.writePlan(todo, commit)
+	if missing := t.missing(todo, commit); missing != "" {
+		return fmt.Errorf("refused, and %w: add %s to accept that, or choose others", errNothingDone, missing)
 	}
-	return p.end(ctx, t, tool, all, commit)
+	if !t.yes && !p.confirmed(ctx, len(todo), commit) {
+		return errNothingDone
+	}
+	return p.end(ctx, t, tool, todo, commit)
+}
+
+// endable reports whether there is something to do: it is open or, for a
+// commit, a snapshot needs it and it is not seen to be committed. Then the
+// brokers are asked, and what is lost is reported.
+func (e entry) endable(commit bool) bool {
+	return e.State == "Ongoing" || commit && e.standing == needed && e.outcome != "committed"
+}
+
+// mark marks the snapshots whose transactions are all seen to be committed: a
+// start may then begin from them even where nothing else proves that.
+func (p *Program) mark(ctx context.Context, dir *directory, found *picture, ended []entry) error {
+	committed := map[identity]bool{}
+	for _, e := range ended {
+		if e.done && e.saved != nil {
+			committed[identityOf(*e.saved)] = true
+		}
+	}
+	state := map[string]kafka.ListedTransaction{}
+	for _, l := range found.listed {
+		state[l.ID] = l
+	}
+	proven := func(o checkpoint.OpenCommittable) bool {
+		txn, ours, err := transactionOf(o)
+		return err == nil && ours && (committed[identityOf(txn)] || state[txn.ID].Outcome(txn) == "committed")
+	}
+	for _, t := range found.lines {
+		for _, s := range t.Snapshots {
+			unproven := func(o checkpoint.OpenCommittable) bool { return !proven(o) }
+			if !slices.Contains(dir.jobs, t.Job) || s.External || len(s.Open) == 0 || slices.ContainsFunc(s.Open, unproven) {
+				continue
+			}
+			if err := checkpoint.MarkCommitted(ctx, dir.blobs, s.Ref, p.Now()); err != nil {
+				return fmt.Errorf("mark snapshot %s as committed: %w", s.Path, err)
+			}
+			fmt.Fprintf(p.Stderr, "All that snapshot %s lists is committed: marked so.\n", s.Path)
+		}
+	}
+	return nil
 }
 
 func jobsOf(all []entry) (jobs []string) {
@@ -206,11 +278,21 @@ func (t transactionFlags) missing(all []entry, commit bool) string {
 	return ""
 }
 
-func (p *Program) confirmed(n int, commit bool) bool {
+// confirmed asks. A signal is a no; what still reads then ends with the process.
+func (p *Program) confirmed(ctx context.Context, n int, commit bool) bool {
 	fmt.Fprintf(p.Stderr, "%s %s? [y/N] ", verb(commit), plural(n))
-	answer, _ := bufio.NewReader(p.Stdin).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	answers := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(p.Stdin).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case answer := <-answers:
+		return answer == "y" || answer == "yes"
+	case <-ctx.Done():
+		fmt.Fprintln(p.Stderr)
+		return false
+	}
 }
 
 func verb(commit bool) string {
@@ -244,6 +326,8 @@ func (p *Program) end(ctx context.Context, t transactionFlags, tool *kafka.Trans
 		if err := act(ctx, txn); err != nil {
 			errs = append(errs, err)
 			done = "failed: " + err.Error()
+		} else {
+			all[i].done = true
 		}
 		results[i] = done
 		if t.output == "text" {

@@ -206,7 +206,7 @@ func TestTransactionsOfADeadJob(t *testing.T) {
 		b.watchInits()
 		r := b.run("", d, "list", "--checkpoint-dir", d.root)
 		r.want(t, exitDone, "Lineage "+d.attempt.Lineage+", job pages", listed+"  Ongoing", left+"  Ongoing",
-			"a start commits it: snapshot pages/chk-1 lists it", "the newest attempt writes it, or left it; a start aborts it: no live snapshot lists it",
+			"a start commits it: snapshot pages/chk-1 lists it", "the newest attempt left it; a start aborts it: no live snapshot lists it",
 			"holds back readers of "+b.topic+"[0]", "  1m")
 
 		// Refused, and nothing is done to either.
@@ -215,7 +215,7 @@ func TestTransactionsOfADeadJob(t *testing.T) {
 		r = b.run("", d, "commit", "--yes", "--checkpoint-dir", d.root)
 		r.want(t, exitFailed, "publishes it a second time", "Costs nothing", "add --accept-duplicates")
 		r = b.run("", d, "abort", "--yes")
-		r.want(t, exitFailed, "whether a snapshot lists it is not known (no --checkpoint-dir is given)", "add --accept-loss")
+		r.want(t, exitFailed, "unclear: no --checkpoint-dir is given. If a snapshot that counts lists it", "add --accept-loss")
 		r = b.run("n\n", d, "abort", "--id", left, "--checkpoint-dir", d.root)
 		r.want(t, exitFailed, "Abort 1 transaction? [y/N]", "nothing was done", "Nothing is lost")
 		if got := b.run("", d, "list"); strings.Count(got.out, "Ongoing") != 2 {

@@ -25,9 +25,11 @@ type jsonEntry struct {
 	Standing standing `json:"standing"`
 	Outcome  string   `json:"outcome"`
 	Job      string   `json:"job,omitempty"`
-	Snapshot string   `json:"snapshot,omitempty"`
-	Why      string   `json:"why,omitempty"`
-	Result   string   `json:"result,omitempty"`
+	// JobRuns: the job has its directory locked now.
+	JobRuns  bool   `json:"job_runs"`
+	Snapshot string `json:"snapshot,omitempty"`
+	Why      string `json:"why,omitempty"`
+	Result   string `json:"result,omitempty"`
 }
 
 func (p *Program) writeEntries(all []entry, results []string) error {
@@ -36,7 +38,7 @@ func (p *Program) writeEntries(all []entry, results []string) error {
 		j := jsonEntry{
 			ID: e.ID, Prefix: e.Prefix, Lineage: e.Name.Lineage, Attempt: e.Name.Attempt, Operator: e.Name.Operator, Subtask: e.Name.Subtask, Slot: e.Name.Slot,
 			ProducerID: e.ProducerID, Epoch: e.Epoch, State: e.State, TimeoutSeconds: e.Timeout.Seconds(), Partitions: append([]string{}, e.Partitions...),
-			Standing: e.standing, Outcome: e.outcome, Job: e.job, Why: e.why,
+			Standing: e.standing, Outcome: e.outcome, Job: e.job, JobRuns: e.runs, Why: e.why,
 		}
 		if !e.Opened.IsZero() {
 			opened := e.Opened.UTC()
@@ -69,6 +71,9 @@ func (p *Program) writeTransactions(all []entry) {
 		fmt.Fprintf(p.Stdout, "Lineage %s", lineage)
 		if job != "" {
 			fmt.Fprintf(p.Stdout, ", job %s", job)
+			if all[i].runs {
+				fmt.Fprint(p.Stdout, ", which runs now")
+			}
 		}
 		fmt.Fprintln(p.Stdout)
 		t := table{head: []string{"id", "state", "attempt", "sink", "subtask", "age", "times out in"}}
