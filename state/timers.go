@@ -45,7 +45,8 @@ func (r *Registry) timers(d entry.Domain) Timers {
 }
 
 // Set sets a timer at t, cut to the millisecond. Setting it again changes
-// nothing. One in the past fires at once, after the record.
+// nothing. In the past, a processing-time timer fires at once, after the
+// record, and an event-time timer when the watermark moves next.
 func (t *Timers) Set(at time.Time) error { return t.SetMillis(at.UnixMilli()) }
 
 // Delete deletes the timer at t, cut to the millisecond, if there is one.

@@ -36,6 +36,11 @@ type NoKey struct{}
 //	Snapshot() error                        a snapshot follows: write what is buffered into handles
 //	EndInput(*Ctx[K, Out]) error            the input has ended; operator state only, no current key
 //	Close() error                           always, also after a failure
+//
+// EndInput runs once per subtask. After a start from a snapshot before which it
+// had run in all of them it does not run again, unless further records come. If
+// it had run in some, and the parallelism is another one, it runs in all: a
+// function should remove from its state what EndInput has emitted.
 func Process[K comparable, In, Out any, P Processor[K, In, Out]](s Keyed[K, In], id string, newP func(*state.Registry) P, opts ...Option) Stream[Out] {
 	n := apply(s.stream.job, &graph.Node{
 		ID: id, Kind: "process", Role: graph.Operator, Stateful: true, Keyed: true, Inputs: keyedEdges(s),
@@ -195,7 +200,7 @@ func (o *processOp[K, In, Out, P]) Snapshot(*stage.Barrier) (stage.Part, error) 
 }
 
 func (o *processOp[K, In, Out, P]) EndInput() error {
-	if o.hooks.endInput == nil {
+	if o.hooks.endInput == nil || o.base.ctx.Over() {
 		return nil
 	}
 	if err := o.hooks.endInput.EndInput(&o.ctx); err != nil {

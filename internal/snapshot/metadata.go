@@ -102,6 +102,8 @@ type Subtask struct {
 	// Watermark is the event time of the subtask, the bound for lateness
 	// after a restore; nil if the operator keeps none.
 	Watermark *int64 `json:"watermark,omitempty"`
+	// Ended tells that the subtask's input had ended and been processed.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ListState is one even-split operator list state of a subtask.

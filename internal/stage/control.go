@@ -41,7 +41,7 @@ func (t *Task) freeze(b *Barrier) ([]Part, error) {
 	}()
 	for i, op := range t.Operators {
 		p, err := op.Snapshot(b)
-		p.Operator = t.Contexts[i].Operator
+		p.Operator, p.Ended = t.Contexts[i].Operator, t.done || t.Contexts[i].Over()
 		parts = append(parts, p)
 		if err != nil {
 			return nil, err

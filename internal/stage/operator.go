@@ -97,6 +97,8 @@ type Part struct {
 	// Committables made at this barrier.
 	Committables [][]byte
 	Watermark    *int64
+	// Ended tells that all input lies before the barrier, and is processed.
+	Ended bool
 	// Keyed is the keyed state, nil if the operator has none.
 	Keyed KeyedPart
 	// Formats of what is above, nil where there is none.
@@ -159,6 +161,13 @@ type Context struct {
 	Fail func(error)
 }
 
+// Over tells that the input had ended when the restored snapshot was taken, and
+// that nothing has come since. What the operator emits at its end lies before
+// the snapshot then.
+func (c *Context) Over() bool {
+	return c.Restore != nil && c.Restore.Ended && c.Metrics.RecordsIn.Load() == 0 && c.Metrics.RecordsOut.Load() == 0
+}
+
 // ReaderMessage is a message from a reader to its enumerator: exactly one of
 // Request and Event is set.
 type ReaderMessage struct {
@@ -178,6 +187,9 @@ type Restore struct {
 	SplitFormat *codec.Format
 	// Watermark is the minimum over the old subtasks, nil if none was stored.
 	Watermark *int64
+	// Ended tells that the input had ended: in all subtasks, or at an equal
+	// parallelism in this one.
+	Ended bool
 	// States are the stored keyed states, KeyFormat that of their key.
 	States    []snapshot.State
 	KeyFormat codec.Format

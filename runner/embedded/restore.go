@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
@@ -98,7 +99,7 @@ func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parall
 		return nil, nil
 	}
 	op := r.ops[n.ID]
-	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Splits: splitsFor(op, subtask, parallelism)}
+	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Splits: splitsFor(op, subtask, parallelism), Ended: ended(op, subtask, parallelism)}
 	if op.KeyFormat != nil {
 		out.KeyFormat = *op.KeyFormat
 	}
@@ -137,6 +138,15 @@ func splitsFor(op *snapshot.Operator, subtask, parallelism int) [][]byte {
 		}
 	}
 	return mine
+}
+
+// ended tells whether a subtask has nothing left to say at its end: if all had
+// come there, or it alone and is the same still.
+func ended(op *snapshot.Operator, subtask, parallelism int) bool {
+	if len(op.Subtasks) == parallelism {
+		return op.Subtasks[subtask].Ended
+	}
+	return len(op.Subtasks) > 0 && !slices.ContainsFunc(op.Subtasks, func(s snapshot.Subtask) bool { return !s.Ended })
 }
 
 func lowestWatermark(op *snapshot.Operator) *int64 {

@@ -159,7 +159,7 @@ func (a *attempt) operator(t stage.TaskID, b *stage.Barrier, p stage.Part, file 
 	op := snapshot.Operator{
 		ID: p.Operator, Kind: a.kinds[p.Operator], Parallelism: s.Parallelism,
 		SplitFormat: p.SplitFormat, CommittableFormat: p.CommittableFormat,
-		Subtasks: []snapshot.Subtask{{Index: t.Subtask, Lists: p.Lists, Splits: p.Splits, Watermark: p.Watermark}},
+		Subtasks: []snapshot.Subtask{{Index: t.Subtask, Lists: p.Lists, Splits: p.Splits, Watermark: p.Watermark, Ended: p.Ended}},
 	}
 	if p.Keyed != nil {
 		k := p.Keyed.KeyFormat()
