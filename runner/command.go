@@ -38,6 +38,7 @@ func (p *program) runJob(inv *invocation) int {
 	x, err := j.start(surroundings{
 		logger: logger, registerer: p.opts.registerer,
 		rewind: p.opts.rewind || inv.rewind, fresh: p.opts.fresh || inv.fresh,
+		standby:    p.opts.standby || inv.standby,
 		acceptLoss: cmp.Or(inv.acceptLoss, p.opts.acceptLoss),
 		newEngine:  p.newEngine, events: inv.output == "json",
 	})
@@ -87,7 +88,11 @@ func (p *program) supervise(x *execution, r *reporter) int {
 				fmt.Fprintf(p.stderr, "%s: %v: ended at once; the same command goes on from the last checkpoint\n", p.name, s)
 				return exitInterrupted
 			}
-			r.note(fmt.Sprintf("%v: stopping with a final snapshot; a second signal ends the job at once", s))
+			if x.tracker.state() == standingBy {
+				r.note(fmt.Sprintf("%v: the standby ends", s))
+			} else {
+				r.note(fmt.Sprintf("%v: stopping with a final snapshot; a second signal ends the job at once", s))
+			}
 			asked = time.Now()
 			x.tracker.suspend()
 			x.engine.Suspend()

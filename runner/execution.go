@@ -19,6 +19,7 @@ type surroundings struct {
 	logger        *slog.Logger
 	registerer    prometheus.Registerer
 	rewind, fresh bool
+	standby       bool
 	acceptLoss    int64
 	newEngine     engineMaker
 	// events makes the tracker keep events for a reporter.
@@ -38,7 +39,7 @@ func (j *job) start(s surroundings) (*execution, error) {
 	registerer, gatherer := metricsOf(s.registerer)
 	x := &execution{tracker: newTracker(s.events), log: s.logger}
 	o := j.engineOptions()
-	o.Rewind, o.Fresh, o.AcceptLoss = s.rewind, s.fresh, s.acceptLoss
+	o.Rewind, o.Fresh, o.Standby, o.AcceptLoss = s.rewind, s.fresh, s.standby, s.acceptLoss
 	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
 	var err error
 	if x.engine, err = s.newEngine(j.graph, o); err != nil {
@@ -113,7 +114,7 @@ func run(ctx context.Context, name string, build func(*stream.Job), o options, n
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
-	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, acceptLoss: o.acceptLoss, newEngine: newEngine})
+	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, standby: o.standby, acceptLoss: o.acceptLoss, newEngine: newEngine})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}

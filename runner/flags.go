@@ -21,6 +21,7 @@ type invocation struct {
 	entries       []config.Entry
 	configFile    string
 	rewind, fresh bool
+	standby       bool
 	acceptLoss    int64
 	output        string
 	quiet         bool
@@ -90,6 +91,7 @@ func (inv *invocation) rows() []row {
 	return append(rows,
 		row{"rewind", "", "", "Let --restore go back behind output that is committed already. It is written a second time.", boolean(&inv.rewind)},
 		row{"fresh", "", "", "Begin anew, without the state of earlier runs.", boolean(&inv.fresh)},
+		row{"standby", "", "", "If another process runs the job, wait until it has ended, however it did, and go on then. It needs a --checkpoint-dir that both share, with locks.", boolean(&inv.standby)},
 		row{"accept-loss", "", "ID", "Go on from the snapshot with this id although transactions that it holds are lost, or their outcome is unknown. Their output is missing for good. Counts for that snapshot only; a start that needs it names the id.",
 			func(n string) { inv.flags.Func(n, "", inv.setAcceptLoss) }},
 		row{"output", "", "FORM", "Form of the progress: text, or json for one object a line on standard output. Default text.", text(&inv.output)},

@@ -43,6 +43,10 @@ func TestProbesFollowTheJob(t *testing.T) {
 	maker, made := fake(func(ctx context.Context, e *fakeEngine) error {
 		expect("/healthz", 200, "ok")
 		expect("/readyz", 503, "starting")
+		e.opts.OnEvent(embedded.Event{Kind: embedded.StandingBy})
+		expect("/readyz", 503, "standing by")
+		e.opts.OnEvent(embedded.Event{Kind: embedded.TakingOver})
+		expect("/readyz", 503, "starting")
 		e.opts.OnEvent(embedded.Event{Kind: embedded.Started})
 		expect("/readyz", 200, "running")
 		e.opts.OnEvent(embedded.Event{Kind: embedded.Failed})

@@ -256,6 +256,35 @@ func TestFirstSignalSuspends(t *testing.T) {
 	}
 }
 
+func TestStandbyEndsAtASignal(t *testing.T) {
+	for _, standby := range []struct {
+		args string
+		opts []Option
+	}{{"run --standby", nil}, {"run", []Option{WithStandby()}}} {
+		waiting := make(chan struct{})
+		maker, made := fake(func(_ context.Context, e *fakeEngine) error {
+			e.opts.OnEvent(embedded.Event{Kind: embedded.StandingBy, Err: errors.New("held")})
+			close(waiting)
+			<-e.suspended
+			e.opts.OnEvent(embedded.Event{Kind: embedded.Suspended})
+			return nil
+		})
+		h := newHarness(buildPipe, maker, standby.opts...)
+		go func() {
+			<-waiting
+			h.signal <- syscall.SIGTERM
+		}()
+		if code := h.run(strings.Fields(standby.args)); code != exitDone || !made().opts.Standby {
+			t.Errorf("%s: exit code %d, standby %t", standby.args, code, made().opts.Standby)
+		}
+		for _, want := range []string{"terminated: the standby ends\n", "ended before it started the job"} {
+			if !strings.Contains(h.err.String(), want) {
+				t.Errorf("stderr lacks %q:\n%s", want, h.err.String())
+			}
+		}
+	}
+}
+
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		maker, made := fake(func(ctx context.Context, e *fakeEngine) error {

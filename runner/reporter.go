@@ -139,6 +139,8 @@ func (r *reporter) end(finishedBefore bool, err error) {
 	case r.quiet:
 	case finishedBefore:
 		r.note("already finished in an earlier run, nothing to do; --fresh begins anew")
+	case c.State == suspended && c.Attempt == 0:
+		r.note("ended before it started the job; the same command starts it")
 	default:
 		text := fmt.Sprintf("%s after %s: %s in at %s, %s out", c.State, short(now.at.Sub(r.began.at)),
 			plural(now.in, "record"), perSecond(in), thousands(now.out))
@@ -154,8 +156,9 @@ func (r *reporter) end(finishedBefore bool, err error) {
 type line struct {
 	Time time.Time `json:"time"`
 	Job  string    `json:"job"`
-	// Event is started, checkpoint, checkpoint failed, failed, restarting,
-	// progress (every second) or end (the last line).
+	// Event is standing by, taking over, started, checkpoint, checkpoint
+	// failed, failed, restarting, progress (every second) or end (the last
+	// line).
 	Event    string   `json:"event"`
 	State    jobState `json:"state"`
 	Attempt  int64    `json:"attempt"`

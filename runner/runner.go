@@ -61,6 +61,7 @@ type options struct {
 	entries []config.Entry
 	rewind  bool
 	fresh   bool
+	standby bool
 	// acceptLoss is a snapshot's id, 0 for none.
 	acceptLoss int64
 	flags      []func(*flag.FlagSet)
@@ -118,6 +119,11 @@ func WithRewind() Option { return func(o *options) { o.rewind = true } }
 
 // WithFresh begins anew, without the state of earlier runs.
 func WithFresh() Option { return func(o *options) { o.fresh = true } }
+
+// WithStandby waits while another process runs the job, and starts when that
+// one has ended, however it did. Without it the start is refused. Both need
+// the same checkpoint directory, on a file system with locks.
+func WithStandby() Option { return func(o *options) { o.standby = true } }
 
 // WithAcceptLoss lets the job go on from the snapshot with this id although
 // transactions that it holds are lost, or their outcome is unknown: their

@@ -11,6 +11,7 @@ import (
 type jobState string
 
 const (
+	standingBy jobState = "standing by"
 	starting   jobState = "starting"
 	running    jobState = "running"
 	restarting jobState = "restarting"
@@ -66,6 +67,10 @@ func (t *tracker) event(e embedded.Event) {
 func (t *tracker) count(e embedded.Event) {
 	c := &t.counts
 	switch e.Kind {
+	case embedded.StandingBy:
+		c.become(standingBy)
+	case embedded.TakingOver:
+		c.become(starting)
 	case embedded.Started:
 		c.Attempt = e.Attempt
 		c.become(running)

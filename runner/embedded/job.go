@@ -19,8 +19,6 @@ import (
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
-	"github.com/weirstream/weir/internal/storage/file"
-	"github.com/weirstream/weir/internal/storage/mem"
 )
 
 // Job runs a graph, again and again as the restart strategy allows. Run may
@@ -56,7 +54,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		errs = append(errs, o.Checkpoint.Validate())
 	}
 	o.Restart = checkpoint.DefaultRestart(o.Restart, o.Checkpoint.Interval > 0)
-	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), o.settleBackend(memory.Limit()))
+	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), checkStandby(o), o.settleBackend(memory.Limit()))
 	if _, err := g.Plan(o.Parallelism, o.MaxParallelism); err != nil {
 		errs = append(errs, err)
 	}
@@ -134,17 +132,22 @@ func (j *Job) Run(ctx context.Context) error {
 			j.log.Warn("giving state memory back", "error", err)
 		}
 	}()
-	blobs, unlock, err := j.openStorage()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := j.m.register(j.opts.Registerer); err != nil {
-		j.log.Warn("registering metrics", "error", err)
-	}
 	defer j.end()
-	err = j.attempts(ctx, blobs)
+	blobs, unlock, err := j.openStorage(ctx)
+	if err == nil {
+		defer unlock()
+		if err := j.m.register(j.opts.Registerer); err != nil {
+			j.log.Warn("registering metrics", "error", err)
+		}
+		err = j.attempts(ctx, blobs)
+	}
 	switch {
+	case errors.Is(err, errSuspended):
+		j.log.Info("the standby ends; it has not started the job")
+		j.stop()
+		j.event(Event{Kind: Suspended})
+		j.setState("finished", nil)
+		return nil
 	case errors.Is(err, coord.ErrFinished):
 		j.setState("finished", nil)
 		return err
@@ -172,31 +175,6 @@ func (j *Job) isOver() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.ended
-}
-
-// openStorage opens the checkpoint storage and locks the job's directory.
-func (j *Job) openStorage() (storage.Blobs, func(), error) {
-	dir := j.opts.Checkpoint.Dir
-	switch {
-	case j.opts.Storage != nil:
-		return j.opts.Storage, func() {}, nil
-	case dir == "" || dir == checkpoint.Memory:
-		return mem.New(), func() {}, nil
-	}
-	fs := file.New(dir)
-	unlock, err := fs.LockDir(j.graph.Job)
-	if err != nil {
-		return nil, nil, fmt.Errorf("checkpoint directory %s, job %q: %w", dir, j.graph.Job, err)
-	}
-	// Under the lock nobody else writes here.
-	if _, err := fs.RemoveStale(context.Background(), j.graph.Job, time.Now()); err != nil {
-		j.log.Warn("removing what a killed process left unfinished", "error", err)
-	}
-	return fs, func() {
-		if err := unlock(); err != nil {
-			j.log.Warn("unlocking the checkpoint directory", "error", err)
-		}
-	}, nil
 }
 
 // attempts starts the job until it ends, or fails for good.

@@ -36,6 +36,11 @@ type Options struct {
 	Rewind bool
 	// Fresh begins a new lineage, from nothing.
 	Fresh bool
+	// Standby waits while another process runs the job, and starts when that
+	// one has ended, however it did; without it the start is refused. It needs
+	// a checkpoint directory on a file system with locks, and goes not with
+	// Fresh.
+	Standby bool
 	// AcceptLoss is the id of the snapshot whose output may be given up where
 	// its transactions are lost, 0 for none.
 	AcceptLoss int64
@@ -98,6 +103,11 @@ const (
 	Failed EventKind = "failed"
 	// Restarting: the next attempt begins.
 	Restarting EventKind = "restarting"
+	// StandingBy: the start waits, Err names the process that runs the job.
+	// TakingOver follows when that one has ended.
+	StandingBy EventKind = "standing by"
+	// TakingOver: see StandingBy.
+	TakingOver EventKind = "taking over"
 	// Finished: the input has ended and all is committed. Suspended: the job
 	// was stopped with a final snapshot.
 	Finished EventKind = "finished"

@@ -9,8 +9,8 @@ import (
 
 // Status is what a job is doing.
 type Status struct {
-	// State is created, starting, running, restarting, finished, suspended,
-	// canceled or failed.
+	// State is created, standing by, starting, running, restarting, finished,
+	// suspended, canceled or failed.
 	State    string `json:"state"`
 	Job      string `json:"job"`
 	Attempt  int64  `json:"attempt"`
