@@ -135,11 +135,11 @@ func (o *sinkOp[T, C]) Snapshot(b *stage.Barrier) (stage.Part, error) {
 	if err != nil {
 		return stage.Part{}, o.fail(err)
 	}
-	if len(cs) == 0 {
+	if len(cs) == 0 && o.sink.Delivery() != connector.ExactlyOnce {
 		return stage.Part{}, nil
 	}
 	f := o.codec.Format()
-	p := stage.Part{CommittableFormat: &f}
+	p := stage.Part{CommittableFormat: &f} // without committables it tells of the sink
 	for _, c := range cs {
 		d, err := o.codec.Append(nil, c)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
@@ -83,7 +84,7 @@ func (j *lossJob) start(o StartOptions) (err error) {
 // "<checkpoint>.<subtask>" for each of held.
 func (j *lossJob) publish(id int64, deletes []int64, held ...string) {
 	j.Helper()
-	sink := snapshot.Operator{ID: "rows"}
+	sink := snapshot.Operator{ID: "rows", CommittableFormat: &codec.Format{ID: "text", Version: 1}}
 	for _, h := range held {
 		c := snapshot.Committable{Data: []byte(h)}
 		if _, err := fmt.Sscanf(h, "%d.%d", &c.Checkpoint, &c.Subtask); err != nil {

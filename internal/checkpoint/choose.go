@@ -159,9 +159,7 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	case !v.exactlyOnce:
 		return "", nil
 	}
-	behind := slices.DeleteFunc(v.live(), func(r Ref) bool {
-		return r.same(s.ref) || v.owns(s.ref) && v.descends(s.ref.Attempt, s.ref.ID, r)
-	})
+	behind := v.behind(s)
 	if len(behind) == 0 || v.without.off(askBeforeRewind) {
 		return "", nil
 	}
@@ -170,6 +168,22 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 		return "", refuse("%s. Leave out -s to go on from the newest snapshot, or add --rewind to accept the duplicates", cost)
 	}
 	return cost, nil
+}
+
+// behind lists what s lies behind: live snapshots that are neither s nor what s
+// descends from, and later ones of which nobody knows whether they are live.
+func (v *view) behind(s *found) []Ref {
+	refs := slices.DeleteFunc(v.live(), func(r Ref) bool {
+		return r.same(s.ref) || v.owns(s.ref) && v.descends(s.ref.Attempt, s.ref.ID, r)
+	})
+	for _, f := range v.found {
+		unknown := f.meta == nil || v.running == 0
+		if unknown && (f.ref.ID > s.ref.ID || !v.owns(s.ref) && s.ref.External) && !f.ref.same(s.ref) {
+			refs = append(refs, f.ref)
+		}
+	}
+	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
+	return refs
 }
 
 // unproven returns the committables of s, by operator, that nothing here

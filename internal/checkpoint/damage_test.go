@@ -156,7 +156,7 @@ func TestLedgerDeletedBetweenStarts(t *testing.T) {
 		OpenPath: func(string) (storage.Blobs, string, error) { return blobs, "job/chk-2", nil }}
 	for range 2 {
 		_, err := Start(t.Context(), o)
-		wantRefusal(t, err, "job/ledger", "job/chk-1, job/chk-2", "Restore the ledger", "-s PATH", "--fresh", "publishes everything again")
+		wantRefusal(t, err, "job/ledger", "job/chk-1 (id 1), job/chk-2 (id 2)", "Restore the ledger", "-s PATH", "--fresh", "publishes everything again")
 	}
 	if got := ledgerKinds(t, blobs); got != "" {
 		t.Errorf("a refused start wrote %s", got)
@@ -167,7 +167,7 @@ func TestLedgerDeletedBetweenStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Start(t.Context(), o)
-	wantRefusal(t, err, "job/chk-1, job/chk-2")
+	wantRefusal(t, err, "job/chk-1 (id 1), job/chk-2 (id 2)")
 
 	o.RestorePath = "/weir/job/chk-2"
 	a, err := Start(t.Context(), o)
@@ -180,6 +180,41 @@ func TestLedgerDeletedBetweenStarts(t *testing.T) {
 	}
 }
 
+// An older copy of the ledger, put back, lacks the start that wrote the newest
+// snapshots: nothing begins from older ones, or counts attempts anew.
+func TestOlderLedgerPutBack(t *testing.T) {
+	for name, records := range map[string]int{"before the claim": 2, "after the claim": 3} {
+		t.Run(name, func(t *testing.T) {
+			j := newLossJob(t)
+			j.publish(1, nil)
+			j.mustStart(StartOptions{})
+			j.publish(2, nil, "2.0")
+			for n := 4; n > records; n-- {
+				if err := j.blobs.Delete(t.Context(), fmt.Sprintf("job/ledger/%010d", n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := ledgerKinds(t, j.blobs)
+			for _, o := range []StartOptions{{}, {RestorePath: "memory:/job/chk-2"}, {RestorePath: "memory:/job/chk-1", Rewind: true}} {
+				wantRefusal(t, j.start(o), "knows nothing of attempt 2, which wrote job/chk-2 (id 2, attempt 2)", "Restore the ledger as it was, which costs nothing", "or delete it, and then begin from one of them with -s PATH")
+			}
+			if got := ledgerKinds(t, j.blobs); got != before {
+				t.Errorf("refused starts wrote to the ledger: %s", got)
+			}
+			look := j.look(false)
+			if s := look.Snapshots[1]; look.Next.Does != IsRefused || !look.Next.Ledger || !strings.Contains(s.Void, "knows nothing of attempt 2") || s.Restore != "" || look.Snapshots[0].Restore != "" {
+				t.Errorf("the look: %+v, snapshot %+v", look.Next, s)
+			}
+			// A lineage of its own counts attempts for itself.
+			j.mustStart(StartOptions{Fresh: true})
+			if j.a.Restored != nil || j.a.NextID != 3 {
+				t.Errorf("fresh: from %+v, next id %d", j.a.Restored, j.a.NextID)
+			}
+			j.mustStart(StartOptions{})
+		})
+	}
+}
+
 func TestLedgerDeletedThenFresh(t *testing.T) {
 	blobs := twoCheckpoints(t)
 	deleteLedger(t, blobs)
@@ -187,6 +222,42 @@ func TestLedgerDeletedThenFresh(t *testing.T) {
 	if err != nil || a.Restored != nil || a.NextID != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
+}
+
+// Nobody knows what a snapshot that cannot be read has published: one before it
+// lies behind it.
+func TestBackBehindWhatCannotBeRead(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil, "1.0")
+	j.publish(2, nil, "2.0")
+	j.publish(3, nil, "3.0")
+	rewriteBlob(t, j.blobs, "job/chk-3/_metadata", flipLastBit)
+	wantRefusal(t, j.start(StartOptions{RestorePath: "memory:/job/chk-2"}), "job/chk-2 (id 2, attempt 1) lies behind job/chk-3 (id 3)", "--rewind")
+	if s := j.look(false).Snapshots[1]; s.Restore != "-s memory:/job/chk-2 --rewind" || !strings.Contains(s.Cost, "lies behind job/chk-3") {
+		t.Errorf("offered by %q, which costs %q", s.Restore, s.Cost)
+	}
+	j.mustStart(StartOptions{RestorePath: "memory:/job/chk-2", Rewind: true})
+
+	// One before it does not lie behind an older one.
+	j = newLossJob(t)
+	j.publish(1, nil, "1.0")
+	j.publish(2, nil, "2.0")
+	rewriteBlob(t, j.blobs, "job/chk-1/_metadata", flipLastBit)
+	j.mustStart(StartOptions{RestorePath: "memory:/job/chk-2"})
+}
+
+// Without a ledger nothing is known to be void: one before the newest lies
+// behind it.
+func TestBackWithoutLedger(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil)
+	j.publish(2, nil)
+	deleteLedger(t, j.blobs)
+	wantRefusal(t, j.start(StartOptions{RestorePath: "memory:/job/chk-1"}), "job/chk-1 (id 1, attempt 1) lies behind job/chk-2", "--rewind")
+	if s := j.look(false).Snapshots[0]; s.Restore != "-s memory:/job/chk-1 --rewind" {
+		t.Errorf("offered by %q", s.Restore)
+	}
+	j.mustStart(StartOptions{RestorePath: "memory:/job/chk-2"})
 }
 
 // Damage to the ledger does not pass: a restart strategy must not wait for it.
@@ -215,7 +286,7 @@ func TestDamagedLedgerIsFatal(t *testing.T) {
 			}
 			damage(t, blobs)
 			_, err := Start(t.Context(), StartOptions{Job: "job", Blobs: blobs})
-			if !Fatal(err) || !strings.Contains(err.Error(), "ledger") || !strings.Contains(err.Error(), "restore it") {
+			if !Fatal(err) || !strings.Contains(err.Error(), "ledger") || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "Restore it from a backup, which costs nothing") {
 				t.Errorf("start: %v, fatal %v", err, Fatal(err))
 			}
 			if err := running.stillNewest(t.Context(), 1); name != "gap" && !Fatal(err) {

@@ -56,7 +56,7 @@ func (l *ledger) load(ctx context.Context) error {
 			return err
 		}
 		if !found {
-			return AsFatal(fmt.Errorf("ledger of %s: record %s is missing but later ones exist; restore it, or use another checkpoint directory",
+			return AsFatal(fmt.Errorf("ledger of %s: record %s is missing but later ones exist",
 				l.blobs, l.name(len(l.records)+1)))
 		}
 	}
@@ -99,7 +99,7 @@ func (l *ledger) readNextLocked(ctx context.Context) (found bool, err error) {
 // unreadable is the error of a damaged record. Records do not change, so it
 // does not pass.
 func (l *ledger) unreadable(name string, err error) error {
-	return AsFatal(fmt.Errorf("ledger record %s in %s cannot be used: %w; if it is damaged, restore it from a backup, or use another checkpoint directory", name, l.blobs, err))
+	return AsFatal(fmt.Errorf("ledger record %s in %s cannot be used: %w", name, l.blobs, err))
 }
 
 func (l *ledger) addLocked(r Record) {

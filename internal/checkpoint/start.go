@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirstream/weir/internal/killpoint"
@@ -144,6 +143,8 @@ type start struct {
 	ledger *ledger
 	claim  Record
 	view   *view
+	// barred tells a look that a start takes no snapshot with -s either.
+	barred bool
 	// sizesOnly leaves the checksums of data files alone: for a look.
 	sizesOnly bool
 	// largest is the largest snapshot id seen in the directory.
@@ -170,7 +171,7 @@ func (s *start) run(ctx context.Context) (a *Attempt, err error) {
 func (s *start) begin(ctx context.Context) (err error) {
 	killpoint.Reach("start.begin")
 	if err := s.ledger.load(ctx); err != nil {
-		return err
+		return s.refuseLedger(err)
 	}
 	if err := s.checkLedger(ctx); err != nil {
 		return err
@@ -181,36 +182,6 @@ func (s *start) begin(ctx context.Context) (err error) {
 	killpoint.Reach("start.claimed")
 	s.warnIfMoved()
 	return s.look(ctx)
-}
-
-// checkLedger refuses to go on where there are snapshots, but no start on
-// record that can have made them: the ledger was lost, and with it what the
-// job was to go on from. It comes before the claim, which would begin a new
-// ledger.
-func (s *start) checkLedger(ctx context.Context) error {
-	if h := s.ledger.history(); len(h.restored) > 0 || h.claimed < s.After || s.req != (RestoreRequest{}) {
-		return nil
-	}
-	dirs, err := directories(ctx, s.Blobs, s.Job)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, id := range sortedKeys(dirs) {
-		if _, ok := dirs[id][snapshot.MetadataName]; ok {
-			names = append(names, snapshot.CheckpointDir(s.Job, id))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	// Who wrote them may have begun after the ledger was read.
-	if err := s.ledger.load(ctx); err != nil || len(s.ledger.history().restored) > 0 {
-		return err
-	}
-	return refuse("the ledger %s in %s is missing or names no start, but there are snapshots: %s. Restore the ledger; or begin from one of them with -s PATH, "+
-		"as a copy of the job: its committables must be known to be committed, and what was committed after it is published again; or begin from nothing with --fresh, "+
-		"which publishes everything again and leaves what they hold uncommitted unpublished", s.ledger.dir, s.Blobs, strings.Join(names, ", "))
 }
 
 // warnIfMoved tells of a directory that was moved or copied with its ledger:

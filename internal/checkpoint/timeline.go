@@ -30,8 +30,8 @@ type Timeline struct {
 	Directory string `json:"directory"`
 	// Lineage is the one that the next start carries on.
 	Lineage string `json:"lineage"`
-	// ExactlyOnceSinks are those that have committables in a snapshot. What
-	// is said of restores assumes that the job has no others.
+	// ExactlyOnceSinks are those that a snapshot names. What is said of restores
+	// assumes that the job has no others.
 	ExactlyOnceSinks []string           `json:"exactly_once_sinks"`
 	Attempts         []TimelineAttempt  `json:"attempts"`
 	Snapshots        []TimelineSnapshot `json:"snapshots"`
@@ -123,8 +123,10 @@ type NextStart struct {
 	Does NextStep `json:"does"`
 	// From is what it goes on from.
 	From *Ref `json:"from"`
-	// Why is the reason of a refusal, or that nothing is left to do.
-	Why string `json:"why,omitempty"`
+	// Why is the reason of a refusal, or that nothing is left to do. Ledger
+	// tells that it is the ledger: then nothing said of snapshots is certain.
+	Why    string `json:"why,omitempty"`
+	Ledger bool   `json:"ledger,omitempty"`
 }
 
 // NextStep is what a start without flags would do.
@@ -203,7 +205,8 @@ func sum(files map[string]int64) (n int64) {
 	return n
 }
 
-// sinks are those with committables in a snapshot.
+// sinks are the exactly-once sinks in snapshots. Older ones tell of them only
+// by their committables.
 func (v *view) sinks() []string {
 	seen := map[string]bool{}
 	for _, f := range v.found {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/internal/snapshot"
@@ -55,6 +56,9 @@ func (h *history) whyVoid(s Ref) string {
 	if h.running == 0 {
 		return "no start is on record that can have written it"
 	}
+	if h.misses(s) {
+		return fmt.Sprintf("the ledger knows nothing of attempt %d, which wrote it: records at its end are missing", s.Attempt)
+	}
 	if !h.owns(s) {
 		return fmt.Sprintf("it was written by another job or into another directory (lineage %s)", s.Lineage)
 	}
@@ -79,10 +83,16 @@ func (h *history) whyVoid(s Ref) string {
 // next is what a start without flags would do.
 func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
 	if broken != nil { // part of the picture, not a failure to look
-		return NextStart{Does: IsRefused, Why: broken.Error()}, nil //nolint:nilerr // see above
+		s.barred = true
+		next, err := refusal(s.refuseLedger(broken))
+		next.Ledger = true
+		return next, err
 	}
 	if err := s.checkLedger(ctx); err != nil {
-		return refusal(err)
+		s.barred = s.view.running != 0 // without any start -s is a way out
+		next, err := refusal(err)
+		next.Ledger = true
+		return next, err
 	}
 	if err := s.view.ended(); err != nil && s.view.final[s.view.running].Outcome == Canceled {
 		return NextStart{Does: WasCanceled, Why: err.Error()}, nil
@@ -102,10 +112,13 @@ func refusal(err error) (NextStart, error) {
 	case errors.Is(err, ErrFinished):
 		return NextStart{Does: HasFinished, Why: err.Error()}, nil
 	case errors.Is(err, ErrRefused):
-		return NextStart{Does: IsRefused, Why: err.Error()}, nil
+		return NextStart{Does: IsRefused, Why: whyRefused(err)}, nil
 	}
 	return NextStart{}, err
 }
+
+// whyRefused is a refusal without saying that it is one.
+func whyRefused(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
 
 // snapshots lists the snapshots in the job's directory, and those elsewhere
 // that the ledger names, by id.
@@ -198,6 +211,10 @@ func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
 	if t.Next = next != nil && next.same(f.ref); t.Next {
 		return t
 	}
+	if s.barred {
+		t.Refused = "the ledger is refused"
+		return t
+	}
 	rewind := false
 	_, err := s.view.explicit(f, rewind)
 	if err != nil {
@@ -205,7 +222,7 @@ func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
 		t.Cost, err = s.view.explicit(f, rewind)
 	}
 	if err != nil {
-		t.Refused = err.Error()
+		t.Refused = whyRefused(err)
 		return t
 	}
 	t.Restore = s.restoreFlags(s.view.history, f.ref, rewind)

@@ -69,7 +69,7 @@ func damagedOf(lines []*checkpoint.Timeline) (paths []string) {
 }
 
 func writeTimeline(w io.Writer, t *checkpoint.Timeline) {
-	sinks := "none with committables in a snapshot"
+	sinks := "none in a snapshot"
 	if len(t.ExactlyOnceSinks) > 0 {
 		sinks = strings.Join(t.ExactlyOnceSinks, ", ")
 	}

@@ -67,9 +67,9 @@ type register struct {
 	// jobs by lineage: those of which a start is on record, and those that only
 	// snapshots name.
 	jobs, unclaimed map[string]*checkpoint.Timeline
-	// unreadable says of a job why its snapshots are not all known, elsewhere why
-	// others than those here may count.
-	unreadable, elsewhere map[string]string
+	// unreadable says of a job why its snapshots are not all known, uncertain why
+	// it is not known which of them count.
+	unreadable, uncertain map[string]string
 	runs                  map[string]bool
 	given                 bool
 }
@@ -80,7 +80,7 @@ type register struct {
 func newRegister(lines []*checkpoint.Timeline, runs map[string]bool) *register {
 	r := &register{
 		held: map[identity]held{}, jobs: map[string]*checkpoint.Timeline{}, unclaimed: map[string]*checkpoint.Timeline{},
-		unreadable: map[string]string{}, elsewhere: map[string]string{}, runs: runs, given: lines != nil,
+		unreadable: map[string]string{}, uncertain: map[string]string{}, runs: runs, given: lines != nil,
 	}
 	for _, t := range lines {
 		for _, a := range t.Attempts {
@@ -89,9 +89,12 @@ func newRegister(lines []*checkpoint.Timeline, runs map[string]bool) *register {
 		if t.Next.Does == checkpoint.IsRefused {
 			why, _, _ := strings.Cut(t.Next.Why, ". ")
 			r.unreadable[t.Job] = "a start of the job is refused: " + why
+			if t.Next.Ledger {
+				r.uncertain[t.Job] = r.unreadable[t.Job]
+			}
 		}
 		if where := startedElsewhere(t); where != "" {
-			r.elsewhere[t.Job] = fmt.Sprintf("the job was last started in %s, and this is %s: if this is a copy, look there", where, filepath.Dir(t.Directory))
+			r.uncertain[t.Job] = fmt.Sprintf("the job was last started in %s, and this is %s: if this is a copy, look there", where, filepath.Dir(t.Directory))
 		}
 		for i := range t.Snapshots {
 			r.unclaimed[t.Snapshots[i].Lineage] = t
@@ -193,8 +196,8 @@ func (r *register) judge(e *entry, alive bool) {
 	e.newest = newest <= e.Name.Attempt
 	switch {
 	case e.why != "":
-	case r.elsewhere[t.Job] != "":
-		e.why = r.elsewhere[t.Job]
+	case r.uncertain[t.Job] != "":
+		e.why = r.uncertain[t.Job]
 	case alive:
 		e.standing = needed
 	case r.unreadable[t.Job] != "":
