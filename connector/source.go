@@ -41,6 +41,12 @@ type Source[T any, S Split, E any] interface {
 	NewReader(ctx ReaderContext) (Reader[T, S], error)
 }
 
+// Rewinder is a Source that says whether it can read again from the positions
+// of a checkpoint. One that does not implement it can. With one that cannot,
+// as a socket, what it brought after the last checkpoint is lost at a restart:
+// a job whose exactly-once sinks it feeds warns of that when it starts.
+type Rewinder interface{ CanRewind() bool }
+
 // Enumerator discovers splits and assigns them to readers. All its methods,
 // and the handlers of CallAsync, run on one goroutine. None may block:
 // blocking work belongs into CallAsync.

@@ -125,7 +125,7 @@ func (j *job) warnings() []string {
 	if set, raised := j.duration(config.CheckpointInterval), j.checkpoints().Interval; raised > set {
 		out = append(out, fmt.Sprintf("%s is raised from %v to %v, the value of %s", config.CheckpointInterval, set, raised, config.CheckpointMinPause))
 	}
-	return out
+	return append(out, unrepeatable(j.graph)...)
 }
 
 func (j *job) duration(key string) time.Duration { return config.Get[time.Duration](j.values, key) }

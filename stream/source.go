@@ -57,6 +57,12 @@ func (b sourceBody[T, S, E]) EnumeratorFormat() codec.Format {
 	return b.src.EnumeratorCodec().Format()
 }
 
+// CanRewind implements connector.Rewinder.
+func (b sourceBody[T, S, E]) CanRewind() bool {
+	r, ok := b.src.(connector.Rewinder)
+	return !ok || r.CanRewind()
+}
+
 func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
 	var from *E
 	if restored != nil {
