@@ -17,13 +17,24 @@ import (
 // structs of numbers, booleans, strings and such structs; docs/adr/0003-json.md
 // says how this was found out.
 //
+// Append encodes a pointer to the value: MarshalJSON and MarshalText run with
+// pointer receivers, too, except in the keys and values of maps and in what
+// interfaces hold.
+//
 // JSON does not keep everything that a Go value may hold: fields that are not
 // exported, members of interfaces, bytes of strings that are not UTF-8.
 //
 // It is a BatchDecoder.
-func JSON[T any]() Codec[T] { return jsonCodec[T]{planFor(reflect.TypeFor[T]())} }
+func JSON[T any]() Codec[T] {
+	t := reflect.TypeFor[T]()
+	p := planFor(t)
+	return jsonCodec[T]{plan: p, standard: p == nil && needsStandard(reflect.PointerTo(t))}
+}
 
-type jsonCodec[T any] struct{ plan *plan }
+type jsonCodec[T any] struct {
+	plan     *plan // nil: the library, or
+	standard bool  // encoding/json
+}
 
 func (jsonCodec[T]) Format() Format { return Format{ID: "json", Version: 1} }
 
@@ -33,12 +44,16 @@ func (c jsonCodec[T]) Append(dst []byte, v T) ([]byte, error) {
 			return b, nil
 		}
 	}
-	return appendJSON(dst, v)
+	return c.appendWhole(dst, v)
 }
 
-// appendJSON encodes by the library.
-func appendJSON[T any](dst []byte, v T) ([]byte, error) {
-	b, err := json.Marshal(&v)
+// appendWhole encodes without a plan.
+func (c jsonCodec[T]) appendWhole(dst []byte, v T) ([]byte, error) {
+	marshal := json.Marshal
+	if c.standard {
+		marshal = stdjson.Marshal
+	}
+	b, err := marshal(&v)
 	if err != nil {
 		return dst, fmt.Errorf("encode json: %w", err)
 	}
@@ -53,13 +68,19 @@ func (c jsonCodec[T]) Decode(src []byte) (T, error) {
 			return v, nil
 		}
 	}
-	return decodeJSON[T](src)
+	return c.decodeWhole(src)
 }
 
-// decodeJSON decodes by the library.
-func decodeJSON[T any](src []byte) (T, error) {
+// decodeWhole decodes without a plan.
+func (c jsonCodec[T]) decodeWhole(src []byte) (T, error) {
 	var v T
-	if err := json.Unmarshal(src, &v); err != nil {
+	var err error
+	if c.standard {
+		err = stdjson.Unmarshal(src, &v)
+	} else {
+		err = json.Unmarshal(src, &v)
+	}
+	if err != nil {
 		var zero T
 		return zero, jsonError[T](src, err)
 	}
@@ -77,7 +98,7 @@ func (c jsonCodec[T]) DecodeBatch(dst []T, srcs [][]byte) ([]T, error) {
 			continue
 		}
 		var err error
-		if *v, err = decodeJSON[T](src); err != nil {
+		if *v, err = c.decodeWhole(src); err != nil {
 			clear(dst[first:])
 			return dst[:first], err
 		}
