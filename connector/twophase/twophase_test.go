@@ -316,3 +316,41 @@ func FuzzCommittable(f *testing.F) {
 		}
 	})
 }
+
+// TestCommitGoesOnBehindWhatIsSettled: a start takes every committable that is
+// not named in the error for committed, so those behind a lost one have to be;
+// behind a failure that may pass nothing is, so that the order stays.
+func TestCommitGoesOnBehindWhatIsSettled(t *testing.T) {
+	for _, test := range []struct {
+		fails error
+		calls []string
+	}{
+		{connector.ErrTransactionLost, []string{"recover a", "recover b", "recover c"}},
+		{connector.ErrTransactionUnknown, []string{"recover a", "recover b", "recover c"}},
+		{errors.New("broker away"), []string{"recover a", "recover b"}},
+	} {
+		b := &failing{bank: &bank{}, fails: map[string]error{"b": test.fails}}
+		com := &committer[string]{ctx: context7, coordinator: b}
+		err := com.Commit(t.Context(), []Committable[string]{{1, 1, "a"}, {1, 1, "b"}, {1, 2, "c"}})
+		var at *connector.CommitError
+		if !errors.As(err, &at) || at.Index != 1 || !errors.Is(err, test.fails) {
+			t.Errorf("got %v, want %v of the second", err, test.fails)
+		}
+		b.want(t, test.calls...)
+	}
+}
+
+// failing fails some commits.
+type failing struct {
+	*bank
+	fails map[string]error
+}
+
+func (f *failing) Commit(ctx context.Context, txn string) error { return f.RecoverAndCommit(ctx, txn) }
+func (f *failing) RecoverAndCommit(_ context.Context, txn string) error {
+	f.log("recover %s", txn)
+	return f.fails[txn]
+}
+func (f *failing) Open(context.Context, string) ([]Open[string], error) { return nil, nil }
+func (f *failing) RecoverAndAbort(context.Context, string) error        { return nil }
+func (f *failing) Close() error                                         { return nil }

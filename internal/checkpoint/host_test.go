@@ -233,6 +233,10 @@ type fakeCommitter struct {
 	gate      chan struct{}
 	err       error
 	sweepErr  error
+	// onSweep, if set, is called as a sweep begins, sweptWith is how the last
+	// one was told the ledger stands.
+	onSweep   func()
+	sweptWith error
 }
 
 func (f *fakeCommitter) sweeps() int {
@@ -266,9 +270,16 @@ func (f *fakeCommitter) Commit(ctx context.Context, data [][]byte) error {
 func (f *fakeCommitter) Sweep(_ context.Context, stillNewest func() error) error {
 	f.mu.Lock()
 	f.swept++
-	err := f.sweepErr
+	err, begun := f.sweepErr, f.onSweep
 	f.mu.Unlock()
-	return errors.Join(err, stillNewest())
+	if begun != nil {
+		begun()
+	}
+	newest := stillNewest()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sweptWith = newest
+	return errors.Join(err, newest)
 }
 
 func (*fakeCommitter) Close() error { return nil }

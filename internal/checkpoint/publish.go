@@ -74,13 +74,20 @@ func (d *driver) ref(b *barrier) Ref {
 	return r
 }
 
-func (d *driver) append(a Append) {
-	var last *Ref
-	if b := d.published[a.ID]; b != nil {
+// refOf is the reference of a snapshot of this attempt, nil for none.
+func (d *driver) refOf(id int64) *Ref {
+	if b := d.published[id]; b != nil {
 		ref := d.ref(b)
-		last = &ref
+		return &ref
 	}
-	ctx := d.ctx
+	if id == 0 {
+		return nil
+	}
+	return &Ref{Lineage: d.cfg.Attempt.Lineage, Attempt: d.cfg.Attempt.Number, ID: id, Path: snapshot.CheckpointDir(d.cfg.Job, id)}
+}
+
+func (d *driver) append(a Append) {
+	last, ctx := d.refOf(a.ID), d.ctx
 	d.records.do(func() {
 		err := d.cfg.Attempt.record(ctx, a.Kind, last, a.Outcome)
 		d.post(func(d *driver) { d.step(Recorded{a.Kind, err}) })

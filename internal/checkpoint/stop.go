@@ -95,7 +95,16 @@ func (c *Core) finishCancel() {
 		return
 	}
 	c.cancel = cancelRecording
-	c.do(Append{Kind: StoppedRecord, Outcome: Canceled})
+	c.do(Append{Kind: StoppedRecord, ID: c.newestOwn(), Outcome: Canceled})
+}
+
+// newestOwn is the newest checkpoint that this attempt completed, 0 for none.
+// A record that names it keeps what was published known when it is deleted.
+func (c *Core) newestOwn() int64 {
+	if newest := c.completed[len(c.completed)-1]; newest >= c.opt.NextID {
+		return newest
+	}
+	return 0
 }
 
 func (c *Core) canceled(err error) {

@@ -42,15 +42,21 @@ func TestRule07SweptAgain(t *testing.T) {
 	})
 }
 
-// TestRule07FencedSweepsNothing: once another start has claimed the job, a
-// sweep is told so.
+// TestRule07FencedSweepsNothing: once another start has claimed the job, the
+// sweep of a running attempt is told so.
 func TestRule07FencedSweepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := launch(t, newStore(), checkpoint.Options{})
-		prepare(t, j.blobs, checkpoint.Options{})
-		if err := j.sink.Sweep(t.Context(), func() error { return j.attempt.StillNewest(t.Context()) }); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v", err)
+		time.Sleep(2 * time.Minute)
+		j.sink.mu.Lock()
+		j.sink.onSweep = func() { prepare(t, j.blobs, checkpoint.Options{}) } // behind the checkpoint, before the abort
+		j.sink.mu.Unlock()
+		j.checkpoint()
+		j.sink.mu.Lock()
+		if err := j.sink.sweptWith; j.sink.swept != 2 || !errors.Is(err, ErrFenced) {
+			t.Errorf("%d sweeps, the ledger says %v", j.sink.swept, err)
 		}
+		j.sink.mu.Unlock()
 		j.crash()
 	})
 }
