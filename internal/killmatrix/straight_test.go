@@ -78,9 +78,10 @@ func checkTotals(readings []reading, got []total) (faults []fault) {
 }
 
 func TestChecksFindFaults(t *testing.T) {
-	readings := []reading{{0, 1, 10, -1}, {1, 2, 20, 0}, {2, 1, 30, 4999}, {3, 1, 40, 5000}}
+	size := windowSize.Milliseconds()
+	readings := []reading{{0, 1, 10, -1}, {1, 2, 20, 0}, {2, 1, 30, size - 1}, {3, 1, 40, size}}
 	numbers := []numbered{{readings[0], 2}, {readings[1], 1}, {readings[2], 1}, {readings[3], 3}}
-	totals := []total{{1, -5000, 10}, {2, 0, 20}, {1, 0, 30}, {1, 5000, 40}}
+	totals := []total{{1, -size, 10}, {2, 0, 20}, {1, 0, 30}, {1, size, 40}}
 	changedNumber := slices.Clone(numbers)
 	changedNumber[3].Number = 4
 	changedReading := slices.Clone(numbers)
@@ -101,7 +102,7 @@ func TestChecksFindFaults(t *testing.T) {
 		{"lost total", numbers, totals[1:], 1},
 		{"duplicated total", numbers, append(slices.Clone(totals), totals[0]), 1},
 		{"changed total", numbers, changedTotal, 1},
-		{"unknown total", numbers, append(slices.Clone(totals), total{1, 10_000, 1}), 1},
+		{"unknown total", numbers, append(slices.Clone(totals), total{1, 2 * size, 1}), 1},
 	} {
 		if got := append(checkNumbered(readings, c.numbers), checkTotals(readings, c.totals)...); len(got) != c.want {
 			t.Errorf("%s: found %v, want %d faults", c.name, got, c.want)
