@@ -1,6 +1,7 @@
 package streamtest_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -83,6 +84,43 @@ func TestWrongSteps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { mustSay(t, failing(t, c.test), c.says...) })
 	}
+}
+
+// closed is a record whose text tells nothing.
+type closed struct {
+	Tags []string
+	n    int
+}
+
+func (closed) String() string { return "closed" }
+
+// Records that look alike are printed in Go syntax, with the part that differs.
+func TestExpectShowsWhatDiffers(t *testing.T) {
+	for _, c := range []struct {
+		push, want closed
+		says       []string
+	}{
+		{closed{n: 1}, closed{n: 2}, []string{"from record 0 on, in its .n", "n:1}]", "n:2}]"}},
+		{closed{Tags: []string{}}, closed{}, []string{"in its .Tags", "Tags:[]string{}", "Tags:[]string(nil)"}},
+		{closed{Tags: []string{"a b"}}, closed{Tags: []string{"a", "b"}}, []string{"in its .Tags", `{"a b"}`, `{"a", "b"}`}},
+	} {
+		mustSay(t, failing(t, func(t testing.TB) {
+			h := streamtest.New(t, func(in stream.Stream[closed]) stream.Stream[closed] { return in })
+			h.Push(c.push)
+			h.Expect(c.want)
+		}), c.says...)
+	}
+}
+
+// Times of any zone are one, and NaN is NaN.
+func TestExpectTakesWhatIsTheSame(t *testing.T) {
+	type reading struct {
+		At time.Time
+		V  float64
+	}
+	h := streamtest.New(t, func(in stream.Stream[reading]) stream.Stream[reading] { return in })
+	h.Push(reading{at(5).In(time.FixedZone("east", 3600)), math.NaN()})
+	h.Expect(reading{at(5), math.NaN()})
 }
 
 func TestExpectShowsBoth(t *testing.T) {

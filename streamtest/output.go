@@ -2,9 +2,6 @@ package streamtest
 
 import (
 	"context"
-	"fmt"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,35 +45,27 @@ func (o *Output[T]) TakeRecords() []Record[T] {
 }
 
 // Expect takes what was emitted, as Take does, and fails the test unless it is
-// want, in this order, compared by reflect.DeepEqual. Without arguments it
-// expects that nothing was emitted.
+// want, in this order. Records are compared by reflect.DeepEqual, except that
+// times are compared as instants, whatever their zones, and NaN is the same as
+// NaN. Without arguments it expects that nothing was emitted.
 func (o *Output[T]) Expect(want ...T) {
 	o.t.Helper()
 	got := o.Take()
 	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
-			o.t.Errorf("%s differs from record %d on:\n got %s\nwant %s", o.name, i, list(got), list(want))
-			return
+		form, where := plain, ""
+		if i < len(got) && i < len(want) {
+			part, differ := difference(got[i], want[i])
+			if !differ {
+				continue
+			}
+			form = verb(got[i:i+1], want[i:i+1])
+			if part != "" {
+				where = ", in its " + part
+			}
 		}
+		o.t.Errorf("%s differs from record %d on%s:\n got %s\nwant %s", o.name, i, where, list(form, got), list(form, want))
+		return
 	}
-}
-
-// list prints records one by line, unless they are few and short.
-func list[T any](vals []T) string {
-	const long = 80
-	texts := make([]string, len(vals))
-	n := 0
-	for i, v := range vals {
-		texts[i] = fmt.Sprintf("%+v", v)
-		n += len(texts[i])
-	}
-	switch {
-	case len(vals) == 0:
-		return "nothing"
-	case n <= long:
-		return "[" + strings.Join(texts, ", ") + "]"
-	}
-	return "\n\t" + strings.Join(texts, "\n\t")
 }
 
 // sink is the sink that fills an output.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +40,7 @@ func Run[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], opts ...
 
 // Survives runs a job straight and once more with the crashes among the
 // options, at least one, and fails the test unless both emit the same records, in
-// whatever order. It returns those of the straight run.
+// whatever order, compared as by Output.Expect. It returns those of the straight run.
 func Survives[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], opts ...RunOption) []T {
 	t.Helper()
 	s, err := scriptOf(opts)
@@ -56,8 +54,9 @@ func Survives[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], opt
 	s.settle(records)
 	got := crashing(t, build, s)
 	if lost, extra := compare(want, got); len(lost)+len(extra) > 0 {
+		form := verb(head(lost), head(extra))
 		t.Errorf("with crashes the job emits other records than without: %s lost, %s too many\nlost %s\ntoo many %s",
-			count(lost), count(extra), list(head(lost)), list(head(extra)))
+			count(lost), count(extra), list(form, head(lost)), list(form, head(extra)))
 	}
 	return want
 }
@@ -171,38 +170,6 @@ func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash C
 			return p.verdict(<-done)
 		}
 	}
-}
-
-// compare tells which records are in one and not in the other, each as often as
-// it is missing.
-func compare[T any](want, got []T) (lost, extra []T) {
-	byText := map[string][]int{}
-	for i, v := range want {
-		text := fmt.Sprintf("%+v", v)
-		byText[text] = append(byText[text], i)
-	}
-	for _, v := range got {
-		text := fmt.Sprintf("%+v", v)
-		if same := byText[text]; len(same) > 0 {
-			byText[text] = same[1:]
-			continue
-		}
-		extra = append(extra, v)
-	}
-	var left []int
-	for _, same := range byText {
-		left = append(left, same...)
-	}
-	slices.Sort(left)
-	for _, i := range left {
-		// Records that hold pointers differ in their texts.
-		if k := slices.IndexFunc(extra, func(v T) bool { return reflect.DeepEqual(v, want[i]) }); k >= 0 {
-			extra = slices.Delete(extra, k, k+1)
-		} else {
-			lost = append(lost, want[i])
-		}
-	}
-	return lost, extra
 }
 
 // head is what is shown of many records.

@@ -110,6 +110,29 @@ func TestRecordsWithPointersSurvive(t *testing.T) {
 	}, streamtest.AtRecord(2))
 }
 
+// Differences that no text of a record shows are found.
+func TestRecordsThatLookAlikeAreToldApart(t *testing.T) {
+	for _, c := range []struct {
+		before, after closed
+		says          []string
+	}{
+		{closed{Tags: []string{"a", "b"}}, closed{Tags: []string{"a b"}}, []string{`lost [streamtest_test.closed{Tags:[]string{"a", "b"}`, `too many [streamtest_test.closed{Tags:[]string{"a b"}`}},
+		{closed{n: 1}, closed{n: 2}, []string{"n:1}", "n:2}"}},
+	} {
+		starts := 0
+		mustSay(t, failing(t, func(t testing.TB) {
+			streamtest.Survives(t, func(job *stream.Job) stream.Stream[closed] {
+				starts++
+				out := c.before
+				if starts == 3 { // straight, until the crash, after it
+					out = c.after
+				}
+				return stream.Map(stream.FromSlice(job, "numbers", []int{1, 2}), func(int) closed { return out })
+			}, streamtest.AfterCheckpoint(1), streamtest.CheckpointEvery(1))
+		}), append(c.says, "1 record lost, 1 record too many")...)
+	}
+}
+
 func TestWrongRuns(t *testing.T) {
 	for _, c := range []struct {
 		name string
