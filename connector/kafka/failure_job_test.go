@@ -352,7 +352,9 @@ func (s *stage) commit(dir, subtask string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	e := newEnder(&client{servers: s.servers})
+	config := newClientConfig()
+	config.servers = s.servers
+	e := newEnder(&config)
 	defer e.close()
 	if err := e.end(s.deadline(), s.transactions(dir)[n], true); err != nil {
 		s.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -50,7 +51,9 @@ func Brokers(servers ...string) ClientOption {
 
 // Client passes options on to the client library, for TLS, SASL and the like.
 // Options that the connector itself sets (isolation, offsets, transactions,
-// acknowledgements) must not be among them.
+// acknowledgements) must not be among them. A source and a sink need options
+// of their own where these are about producing: the library changes what such
+// options hold while a client is made.
 func Client(opts ...kgo.Opt) ClientOption {
 	return ClientOption{func(c *client) { c.opts = append(c.opts, opts...) }}
 }
@@ -67,10 +70,13 @@ type client struct {
 	opts         []kgo.Opt
 	startTimeout time.Duration
 	maxPause     time.Duration // between two tries to end a transaction
+	// making is held while a client is made: the library changes slices that
+	// lie in opts, which all subtasks share.
+	making *sync.Mutex
 }
 
 func newClientConfig() client {
-	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second}
+	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second, making: &sync.Mutex{}}
 }
 
 // open makes a client of the user's options and opts, which win. It does not
@@ -87,7 +93,9 @@ func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 	}
 	all := slices.Concat(defaults, common, c.opts, opts)
+	c.making.Lock()
 	cl, err := kgo.NewClient(all...)
+	c.making.Unlock()
 	if err != nil {
 		return nil, fatalError{fmt.Errorf("kafka client for %s: %w", c.names(), err)}
 	}
