@@ -39,7 +39,7 @@ type (
 		F  float64     `json:"f,string"`
 		I  int         `json:"i,omitempty,string"`
 		Nr json.Number `json:"nr,string"`
-		H  textHook    `json:"h,string"`
+		H  textHook    `json:"h,string"` //nolint:staticcheck // it does nothing in encoding/json
 	}
 	deepPointer struct{ A []map[string][1]**byValue }
 	embeds      struct{ quoted }
@@ -48,7 +48,7 @@ type (
 		P    **byPointer
 	}
 	hidden struct {
-		p **byValue
+		p **byValue //nolint:unused // it must not count
 		A **byValue `json:"-"`
 		N int
 	}

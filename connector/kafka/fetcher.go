@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/splitreader"
 )
 
@@ -27,6 +29,8 @@ type fetcher[T any] struct {
 	values [][]byte // of records that are decoded together
 	single int      // how many of the next records are decoded one by one
 	count  func(string, int64)
+	log    *slog.Logger
+	warned bool // of a codec that panics
 	admit  admission
 
 	splits  map[partition]*reading
@@ -56,10 +60,10 @@ type fetched struct {
 	records []*kgo.Record
 }
 
-func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], count func(string, int64)) *fetcher[T] {
+func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], ctx connector.ReaderContext) *fetcher[T] {
 	return &fetcher[T]{
-		config: c, client: cl, decode: d, count: count,
-		admit:   admission{c, kadm.NewClient(cl), count},
+		config: c, client: cl, decode: d, count: ctx.Count, log: ctx.Logger(),
+		admit:   admission{c, kadm.NewClient(cl), ctx.Count},
 		splits:  map[partition]*reading{},
 		byID:    map[string]partition{},
 		suspect: map[string]struct{}{},
@@ -297,7 +301,11 @@ func (f *fetcher[T]) decodeRecords(r *reading, records []*kgo.Record, into *spli
 		}
 	}()
 	for taken < len(records) && len(into.Vals) < batchRecords {
-		if n := f.decodeTogether(r, records[taken:], taken == 0, into); n > 0 {
+		n, err := f.decodeTogether(r, records[taken:], taken == 0, into)
+		if err != nil {
+			return taken, err
+		}
+		if n > 0 {
 			taken += n
 			continue
 		}
@@ -328,9 +336,9 @@ func (f *fetcher[T]) decodeRecords(r *reading, records []*kgo.Record, into *spli
 // decodeTogether decodes the run of records at the beginning that have nothing
 // peculiar about them, and returns how many those were. If one of them cannot
 // be decoded, it decodes none and leaves all of them to be decoded one by one.
-func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first bool, into *splitreader.Batch[T]) int {
+func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first bool, into *splitreader.Batch[T]) (int, error) {
 	if f.decode.many == nil || f.single > 0 {
-		return 0
+		return 0, nil
 	}
 	epoch, next := r.LeaderEpoch, r.Next
 	if first {
@@ -347,11 +355,13 @@ func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first boo
 	}
 	n := len(f.values)
 	if n == 0 {
-		return 0
+		return 0, nil
 	}
-	if !f.decodeValues(into) {
+	if ok, err := f.decodeValues(into); err != nil {
+		return 0, fmt.Errorf("kafka source: %s from offset %d: %w", r.partition(), records[0].Offset, err)
+	} else if !ok {
 		f.single = n
-		return 0
+		return 0, nil
 	}
 	for _, rec := range records[:n] {
 		into.Times = append(into.Times, millis(rec))
@@ -359,23 +369,39 @@ func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first boo
 		rec.Recycle()
 	}
 	r.Next, r.LeaderEpoch = next, epoch
-	return n
+	return n, nil
 }
 
 // decodeValues decodes f.values and says whether that was possible. Whether it
-// fails or panics, decoding one by one finds the record at fault.
-func (f *fetcher[T]) decodeValues(into *splitreader.Batch[T]) (ok bool) {
+// fails or panics, decoding one by one finds the record at fault. The error is
+// that of a codec which cannot be used.
+func (f *fetcher[T]) decodeValues(into *splitreader.Batch[T]) (ok bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			ok = false
+			ok, err = false, nil
+			f.warnOfPanic(p)
 		}
 	}()
 	vals, err := f.decode.many.DecodeBatch(into.Vals, f.values)
 	if err != nil {
-		return false
+		return false, nil // decoding one by one has it again
+	}
+	if got := len(vals) - len(into.Vals); got != len(f.values) {
+		return false, fmt.Errorf("codec %T: DecodeBatch appended %d values for %d records: it must append one for each", f.decode.many, got, len(f.values))
 	}
 	into.Vals = vals
-	return true
+	return true, nil
+}
+
+// warnOfPanic logs, once, that a codec panics: if it then decodes the records
+// one by one, nothing else would tell.
+func (f *fetcher[T]) warnOfPanic(p any) {
+	if f.warned {
+		return
+	}
+	f.warned = true
+	f.log.Warn("kafka source: DecodeBatch panicked; its records are decoded one by one, which is slower",
+		"codec", fmt.Sprintf("%T", f.decode.many), "panic", p, "stack", string(debug.Stack()))
 }
 
 // decodeRecord decodes a record, or deals with it if it cannot be decoded.

@@ -50,7 +50,9 @@ func Sink[T any](topic string, values codec.Codec[T], opts ...SinkOption) *Topic
 }
 
 // KeyedSink is Sink with a key per record, which decides about the partition.
-// A nil key is none.
+// A nil key is none. The bytes of a key are not copied: they must stay unchanged
+// until the record is acknowledged, so key must not return memory that is used
+// again.
 func KeyedSink[T any](topic string, key func(T) []byte, values codec.Codec[T], opts ...SinkOption) *TopicSink[T] {
 	s := &TopicSink[T]{config: newSinkConfig(topic, opts)}
 	s.encode = func() encode[T] { return &valueEncoder[T]{topic: topic, key: key, values: values} }
