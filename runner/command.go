@@ -27,6 +27,10 @@ func (p *program) runJob(inv *invocation) int {
 		p.report("the configuration is wrong", j.unfit)
 		return exitUsage
 	}
+	r := request{cmp.Or(int(inv.rewind), p.opts.rewind), cmp.Or(int(inv.fresh), p.opts.fresh)}
+	if err := r.check(j); err != nil {
+		return p.misuse("run", "%v", err)
+	}
 	screen := &console{w: p.stderr}
 	if p.live(inv, j) {
 		screen.width = p.width
@@ -37,7 +41,7 @@ func (p *program) runJob(inv *invocation) int {
 	}
 	x, err := j.start(surroundings{
 		logger: logger, registerer: p.opts.registerer,
-		rewind: p.opts.rewind || inv.rewind, fresh: p.opts.fresh || inv.fresh,
+		request:    r,
 		standby:    p.opts.standby || inv.standby,
 		acceptLoss: cmp.Or(inv.acceptLoss, p.opts.acceptLoss),
 		newEngine:  p.newEngine, events: inv.output == "json",
@@ -46,12 +50,12 @@ func (p *program) runJob(inv *invocation) int {
 		p.report("the job cannot start", err)
 		return exitFailed
 	}
-	r := newReporter(p.name, x, screen)
+	shown := newReporter(p.name, x, screen)
 	if inv.output == "json" {
-		r.json = p.stdout
+		shown.json = p.stdout
 	}
-	r.quiet = inv.quiet
-	return p.supervise(x, r)
+	shown.quiet = inv.quiet
+	return p.supervise(x, shown)
 }
 
 // supervise runs the job, with progress beside it, and listens for signals.

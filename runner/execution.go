@@ -16,14 +16,28 @@ import (
 
 // surroundings are what a job runs in.
 type surroundings struct {
-	logger        *slog.Logger
-	registerer    prometheus.Registerer
-	rewind, fresh bool
-	standby       bool
-	acceptLoss    int64
-	newEngine     engineMaker
+	logger     *slog.Logger
+	registerer prometheus.Registerer
+	request    request
+	standby    bool
+	acceptLoss int64
+	newEngine  engineMaker
 	// events makes the tracker keep events for a reporter.
 	events bool
+}
+
+// request is which time --rewind and --fresh are meant, 0 for not.
+type request struct{ rewind, fresh int }
+
+// check finds flags that do not go together.
+func (r request) check(j *job) error {
+	switch path := j.text(config.RestorePath); {
+	case r.rewind > 0 && path == "":
+		return errors.New("--rewind needs the snapshot to go back to: add -s PATH")
+	case r.fresh > 0 && path != "":
+		return fmt.Errorf("--fresh begins from nothing and -s from a snapshot (%s): leave one out", path)
+	}
+	return nil
 }
 
 // execution is a job about to run, or running.
@@ -39,7 +53,8 @@ func (j *job) start(s surroundings) (*execution, error) {
 	registerer, gatherer := metricsOf(s.registerer)
 	x := &execution{tracker: newTracker(s.events), log: s.logger}
 	o := j.engineOptions()
-	o.Rewind, o.Fresh, o.Standby, o.AcceptLoss = s.rewind, s.fresh, s.standby, s.acceptLoss
+	o.Rewind, o.Fresh, o.Time = s.request.rewind > 0, s.request.fresh > 0, max(s.request.rewind, s.request.fresh)
+	o.Standby, o.AcceptLoss = s.standby, s.acceptLoss
 	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
 	var err error
 	if x.engine, err = s.newEngine(j.graph, o); err != nil {
@@ -111,10 +126,14 @@ func run(ctx context.Context, name string, build func(*stream.Job), o options, n
 	if err == nil {
 		err = j.unfit
 	}
+	r := request{o.rewind, o.fresh}
+	if err == nil {
+		err = r.check(j)
+	}
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
-	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, rewind: o.rewind, fresh: o.fresh, standby: o.standby, acceptLoss: o.acceptLoss, newEngine: newEngine})
+	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, request: r, standby: o.standby, acceptLoss: o.acceptLoss, newEngine: newEngine})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}

@@ -20,7 +20,7 @@ type invocation struct {
 
 	entries       []config.Entry
 	configFile    string
-	rewind, fresh bool
+	rewind, fresh times
 	standby       bool
 	acceptLoss    int64
 	output        string
@@ -89,13 +89,42 @@ func (inv *invocation) rows() []row {
 		return append(rows, row{"output", "", "FORM", "Form of the graph: text, json or mermaid. Default text.", text(&inv.output)})
 	}
 	return append(rows,
-		row{"rewind", "", "", "Let --restore go back behind output that is committed already. It is written a second time.", boolean(&inv.rewind)},
-		row{"fresh", "", "", "Begin anew, without the state of earlier runs.", boolean(&inv.fresh)},
+		row{"rewind", "", "", "Let --restore go back behind output that is committed already. It is written a second time. The job goes to a place once, so that a supervisor can repeat the flags; --rewind=2 goes there a second time.", inv.times(&inv.rewind)},
+		row{"fresh", "", "", "Begin anew, without the state of earlier runs. Once, too, as long as the job has not finished; --fresh=2 begins a second time.", inv.times(&inv.fresh)},
 		row{"standby", "", "", "If another process runs the job, wait until it has ended, however it did, and go on then. It needs a --checkpoint-dir that both share, with locks.", boolean(&inv.standby)},
 		row{"accept-loss", "", "ID", "Go on from the snapshot with this id although transactions that it holds are lost, or their outcome is unknown. Their output is missing for good. Counts for that snapshot only; a start that needs it names the id.",
 			func(n string) { inv.flags.Func(n, "", inv.setAcceptLoss) }},
 		row{"output", "", "FORM", "Form of the progress: text, or json for one object a line on standard output. Default text.", text(&inv.output)},
 		row{"quiet", "q", "", "Show no progress, and log warnings and errors only.", boolean(&inv.quiet)})
+}
+
+// times is a flag that may say which time it is meant: 1 without a number, 0
+// if it is not given.
+type times int
+
+func (t *times) String() string { return strconv.Itoa(int(*t)) }
+
+// IsBoolFlag lets it stand without a value.
+func (t *times) IsBoolFlag() bool { return true }
+
+func (t *times) Set(text string) error {
+	if on, err := strconv.ParseBool(text); err == nil && text != "1" && text != "0" {
+		*t = 0
+		if on {
+			*t = 1
+		}
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return errors.New("allowed is a number from 1, for the first, second, third time")
+	}
+	*t = times(n)
+	return nil
+}
+
+func (inv *invocation) times(target *times) func(string) {
+	return func(name string) { inv.flags.Var(target, name, "") }
 }
 
 func (inv *invocation) setKey(text string) error {

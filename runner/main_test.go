@@ -122,6 +122,9 @@ func TestUsage(t *testing.T) {
 		{"run -Dpipeline.max-parallelism=4 -p 8", []string{"parallelism 8 is above the max parallelism 4"}},
 		{"run --config nowhere.yaml", []string{"nowhere.yaml"}},
 		{"run --state-backend tape", []string{"flag --state-backend", "one of heap, lsm"}},
+		{"run --rewind", []string{"--rewind needs the snapshot to go back to: add -s PATH", "Try: test-job help run"}},
+		{"run --fresh -s /snap", []string{"--fresh begins from nothing and -s from a snapshot (/snap): leave one out"}},
+		{"run --rewind=0 -s /snap", []string{"allowed is a number from 1"}},
 		{"help me", []string{`no help on "me"`}},
 	}
 	for _, tc := range tests {
@@ -328,15 +331,15 @@ state.memory.budget: 64 mb
 	maker, made := fake(finish)
 	h := newHarness(func(j *stream.Job) { j.MaxParallelism(64); j.BufferTimeout(3 * time.Millisecond); buildPipe(j) }, maker)
 	h.environ = []string{"WEIR_EXECUTION_CHECKPOINTING_DIR=/from/env", "WEIR_EXECUTION_CHECKPOINTING_TIMEOUT=3 min"}
-	args := []string{"run", "--config", file, "-D", "execution.checkpointing.timeout=4min", "-s", "/snap", "--rewind", "--fresh", "--accept-loss", "7"}
+	args := []string{"run", "--config", file, "-D", "execution.checkpointing.timeout=4min", "-s", "/snap", "--rewind=3", "--accept-loss", "7"}
 	if code := h.run(args); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, h.err.String())
 	}
 	o := made().opts
 	c := o.Checkpoint
-	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.MemoryBudget, o.RestorePath, o.Rewind, o.Fresh, o.AcceptLoss,
+	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.MemoryBudget, o.RestorePath, o.Rewind, o.Fresh, o.Time, o.AcceptLoss,
 		c.Interval, c.Dir, c.Timeout, c.Retained, c.Retention, c.MinPause, c.Mode, c.MaxConcurrent, " ", o.Restart)
-	want := fmt.Sprint(3, 64, "3ms", "200ms", 64<<20, "/snap", true, true, 7,
+	want := fmt.Sprint(3, 64, "3ms", "200ms", 64<<20, "/snap", true, false, 3, 7,
 		"7s", "/from/env", "4m0s", 5, "delete-on-cancel", "7s", "exactly-once", 1, " ", "failure-rate: at most 4 failures in 1m0s, 1s apart")
 	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("got  %s\nwant %s", got, want)

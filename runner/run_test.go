@@ -47,15 +47,21 @@ func TestRunOptions(t *testing.T) {
 	}
 	maker, made := fake(finish)
 	o := collectOptions([]Option{
-		WithConfigFile(file), WithParallelism(5), WithRestore("/snap"), WithRewind(), WithFresh(),
+		WithConfigFile(file), WithParallelism(5), WithRestore("/snap"), WithRewindAgain(2),
 		WithOption("execution.checkpointing.interval", "2 s"), WithEnvironment([]string{"WEIR_EXECUTION_CHECKPOINTING_DIR=/e"}),
 	})
 	if err := run(t.Context(), "j", buildPipe, o, maker); err != nil {
 		t.Fatal(err)
 	}
 	got := made().opts
-	if got.Parallelism != 5 || got.MaxParallelism != 33 || got.RestorePath != "/snap" || !got.Rewind || !got.Fresh || got.Checkpoint.Dir != "/e" || got.Checkpoint.Interval.Seconds() != 2 {
+	if got.Parallelism != 5 || got.MaxParallelism != 33 || got.RestorePath != "/snap" || !got.Rewind || got.Fresh || got.Time != 2 || got.Checkpoint.Dir != "/e" || got.Checkpoint.Interval.Seconds() != 2 {
 		t.Errorf("engine options %+v", got)
+	}
+	if err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithFresh()}), maker); err != nil || !made().opts.Fresh || made().opts.Time != 1 {
+		t.Errorf("%v: engine options %+v", err, made().opts)
+	}
+	if err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithRewind()}), maker); err == nil || !strings.Contains(err.Error(), "add -s PATH") {
+		t.Errorf("got %v", err)
 	}
 	err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithOption("paralelism.default", "2")}), maker)
 	if err == nil || !strings.Contains(err.Error(), `code runner.WithOption: unknown key "paralelism.default": did you mean "parallelism.default"?`) {

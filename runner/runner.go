@@ -59,9 +59,9 @@ type options struct {
 	environ    []string
 	// entries override what build sets.
 	entries []config.Entry
-	rewind  bool
-	fresh   bool
-	standby bool
+	// rewind and fresh are which time they are meant, 0 for not.
+	rewind, fresh int
+	standby       bool
 	// acceptLoss is a snapshot's id, 0 for none.
 	acceptLoss int64
 	flags      []func(*flag.FlagSet)
@@ -115,10 +115,18 @@ func WithRestore(path string) Option {
 
 // WithRewind allows WithRestore to go back behind output that is committed
 // already, which is then written a second time.
-func WithRewind() Option { return func(o *options) { o.rewind = true } }
+func WithRewind() Option { return WithRewindAgain(1) }
+
+// WithRewindAgain is WithRewind for the nth time: the job goes to a place once,
+// whoever repeats it, and with another n again.
+func WithRewindAgain(n int) Option { return func(o *options) { o.rewind = n } }
 
 // WithFresh begins anew, without the state of earlier runs.
-func WithFresh() Option { return func(o *options) { o.fresh = true } }
+func WithFresh() Option { return WithFreshAgain(1) }
+
+// WithFreshAgain is WithFresh for the nth time: as long as the job has not
+// finished it begins anew once, and with another n again.
+func WithFreshAgain(n int) Option { return func(o *options) { o.fresh = n } }
 
 // WithStandby waits while another process runs the job, and starts when that
 // one has ended, however it did. Without it the start is refused. Both need

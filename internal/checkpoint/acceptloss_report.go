@@ -45,24 +45,29 @@ func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
 			}
 		}
 	}
-	before := a.begun.before(ctx, a.from.found, oldest)
+	v := *a.begun.view
+	v.history = a.ledger.history()
+	before := a.begun.before(ctx, &v, a.from.found, oldest)
 	if before == nil {
 		r.input = inputBetween(a.begun.Describer, nil, a.Restored)
 		return r
 	}
 	r.before = &before.ref
-	r.exact = !unknown && a.begun.view.undone(a.from.found, before.ref, lost)
-	r.flags = a.begun.restoreFlags(a.ledger.history(), before.ref, true)
+	r.exact = !unknown && v.undone(a.from.found, before.ref, lost)
+	r.flags = a.begun.restoreFlags(v.history, before.ref, true)
 	r.input = inputBetween(a.begun.Describer, before.meta, a.Restored)
 	return r
 }
 
 // before finds the newest snapshot, whole but for checksums, from which s
-// descends and that is older than the checkpoint.
-func (s *start) before(ctx context.Context, from *found, checkpoint int64) *found {
-	for i := len(s.view.found) - 1; i >= 0; i-- {
-		f := &s.view.found[i]
-		if f.meta == nil || f.ref.ID >= checkpoint || !s.view.owns(from.ref) || !s.view.descends(from.ref.Attempt, from.ref.ID, f.ref) {
+// descends, that is older than the checkpoint, and that -s takes.
+func (s *start) before(ctx context.Context, v *view, from *found, checkpoint int64) *found {
+	for i := len(v.found) - 1; i >= 0; i-- {
+		f := &v.found[i]
+		if f.meta == nil || f.ref.ID >= checkpoint || !v.owns(from.ref) || !v.descends(from.ref.Attempt, from.ref.ID, f.ref) {
+			continue
+		}
+		if _, err := v.explicit(f, true); err != nil {
 			continue
 		}
 		if complete(ctx, s.Blobs, f.ref.Path, f.meta) == nil {
@@ -143,7 +148,7 @@ func (r lossReport) counts() (lost, unknown int) {
 func (r lossReport) goingBack() string {
 	switch {
 	case r.before == nil:
-		return "no earlier snapshot is left from which this one stems; another directory begins from nothing and writes all output again"
+		return "no earlier snapshot is left from which this one stems and that -s takes; another directory begins from nothing: all input is read again, and all output written again"
 	case r.exact:
 		return fmt.Sprintf("the same command with %s: exact. Everything written since that snapshot is lost, so nothing is published twice; "+
 			"the warning about repeated output does not apply", r.flags)

@@ -75,7 +75,9 @@ func newLossJob(t *testing.T) *lossJob {
 func (j *lossJob) start(o StartOptions) (err error) {
 	j.Helper()
 	o.Job, o.Blobs, o.ExactlyOnceSinks, o.Describer, o.Host, o.PID = "job", j.blobs, true, plainWords{}, "host-7", 4711
-	o.OpenPath = func(p string) (storage.Blobs, string, error) { return j.blobs, strings.TrimPrefix(p, "memory:/"), nil }
+	o.OpenPath = func(p string) (storage.Blobs, string, error) {
+		return j.blobs, strings.TrimSuffix(strings.TrimPrefix(p, "memory:/"), "/_metadata"), nil
+	}
 	j.a, err = Start(j.Context(), o)
 	return err
 }
@@ -171,12 +173,12 @@ func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The same place once more is another request.
+	// The same place once more is another request, with a number.
 	j.publish(3, nil, "3.0")
 	if err := j.start(StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantLossError(t, j.resolve(allLost("3.0")), []string{"-s memory:/job/chk-1/_metadata --rewind: exact"})
+	wantLossError(t, j.resolve(allLost("3.0")), []string{"-s memory:/job/chk-1 --rewind=2: exact"})
 }
 
 // Where some are committed going back repeats them.
@@ -213,6 +215,16 @@ func TestSomeCommittedIsNotExact(t *testing.T) {
 			wantLossError(t, j.resolve(c), []string{"-s memory:/job/chk-1 --rewind: nothing is missing then, but what was committed since that snapshot is published twice"}, "exact")
 		})
 	}
+}
+
+// What a start would refuse is not offered, however exact it were.
+func TestLossReportOffersWhatWorks(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil)
+	j.publish(2, []int64{1}, "2.0")
+	j.mustStart(StartOptions{})
+	wantLossError(t, j.resolve(allLost("2.0")), []string{"no earlier snapshot is left from which this one stems and that -s takes", "all input is read again"}, "--rewind")
+	wantRefusal(t, j.start(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true}), "is being deleted by the completion of job/chk-2")
 }
 
 // Committables that earlier checkpoints left: the one to go back to lies

@@ -23,7 +23,7 @@ func (s *start) checkLedger(ctx context.Context) error {
 		return nil
 	case lost && s.req != (RestoreRequest{}):
 		return nil
-	case s.req.Fresh && !h.usedUp(s.req):
+	case s.req.Fresh && h.carriedOut(s.req, nil) == 0:
 		return nil // a lineage of its own
 	}
 	unknown, err := s.unknownTo(ctx, h)

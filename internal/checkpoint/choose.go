@@ -60,23 +60,6 @@ func (v *view) ended() error {
 	return nil
 }
 
-// usedUp reports whether the request is the last one that was carried out: a
-// supervisor repeats the flags of a command, and must not go back each time.
-// --fresh counts anew once the job has finished.
-func (h *history) usedUp(req RestoreRequest) bool {
-	var last Record
-	for _, r := range h.restored {
-		if r.Request != nil && r.Attempt > last.Attempt {
-			last = r
-		}
-	}
-	if last.Request == nil || *last.Request != req {
-		return false
-	}
-	outcome := h.final[h.running].Outcome
-	return !req.Fresh || outcome != Finished && outcome != Canceled
-}
-
 // candidate is a snapshot to go on from.
 type candidate struct {
 	ref Ref
@@ -143,7 +126,7 @@ func (v *view) live() []Ref {
 func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	for _, f := range v.found {
 		if f.meta != nil && v.owns(f.ref) && slices.Contains(f.meta.Deletes, s.ref.Path) && !v.without.off(refuseDeleted) {
-			return "", refuse("%s is being deleted by the completion of %s, and may lack files; choose a newer one. Live snapshots: %s", s.ref, f.ref, list(v.live()))
+			return "", refuse("%s is being deleted by the completion of %s, and may lack files", s.ref, f.ref)
 		}
 	}
 	open := v.unproven(s)
@@ -151,11 +134,11 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	case !v.owns(s.ref) && len(open) > 0 && !v.without.off(refuseUnmarked):
 		return "", refuse("%s was written by another job or into another directory, holds %s and has no %s mark: "+
 			"whether they are published is not known here, and the job that wrote it may yet commit or abort them. "+
-			"Take a savepoint that was reported as done, or the final snapshot of a stop, which costs nothing",
+			"Take a savepoint that was reported as done, or the final snapshot of a stop, which costs nothing; "+
+			"or, if that job is gone for good, commit them by hand: weir kafka-transactions commit does it for Kafka sinks, and puts the mark",
 			s.ref, v.opts.describe(open), CommittedName)
 	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0 && !v.without.off(refuseVoid):
-		return "", refuse("%s is void: it was written by an attempt after the job had been started again, and holds %s that may have been aborted: their output would be missing for good. "+
-			"Leave out -s to go on from the newest snapshot, or choose one of those that live: %s", s.ref, v.opts.describe(open), list(v.live()))
+		return "", refuse("%s is void: %s. It holds %s that may have been aborted: their output would be missing for good", s.ref, v.whyVoid(s.ref), v.opts.describe(open))
 	case !v.exactlyOnce:
 		return "", nil
 	}
@@ -165,7 +148,7 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	}
 	cost := fmt.Sprintf("%s lies behind %s: what was committed since is written again, and exactly-once sinks publish it twice", s.ref, list(behind))
 	if !rewind {
-		return "", refuse("%s. Leave out -s to go on from the newest snapshot, or add --rewind to accept the duplicates", cost)
+		return "", refuse("%s. Add --rewind to accept the duplicates", cost)
 	}
 	return cost, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 )
 
 // RecordVersion is the version of the records that this package writes.
@@ -81,18 +82,25 @@ type RestoreRequest struct {
 	Path   string `json:"path,omitempty"`
 	Rewind bool   `json:"rewind,omitempty"`
 	Fresh  bool   `json:"fresh,omitempty"`
+	// Time is the N of --rewind=N and --fresh=N, 0 without: a request is carried
+	// out once, and one with another number is another one.
+	Time int `json:"time,omitempty"`
 }
 
 func (r RestoreRequest) String() string {
-	s := ""
+	var parts []string
 	if r.Path != "" {
-		s = "-s " + r.Path
+		parts = append(parts, "-s "+r.Path)
 	}
 	if r.Rewind {
-		s += " --rewind"
+		parts = append(parts, "--rewind")
 	}
 	if r.Fresh {
-		s += " --fresh"
+		parts = append(parts, "--fresh")
+	}
+	s := strings.Join(parts, " ")
+	if r.Time != 0 {
+		s += fmt.Sprintf("=%d", r.Time)
 	}
 	return s
 }

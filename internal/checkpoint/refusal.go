@@ -1,7 +1,10 @@
 package checkpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -33,6 +36,39 @@ func (s *start) refuseNewer(r Ref, err error) error {
 func (s *start) refuseAll(tried []string) error {
 	return refuse("none of the job's snapshots can be used: %s. Choices: repair one, or restore its files from a backup, which costs nothing; "+
 		"or --fresh, which begins from nothing, so that all state is built anew and all output written again", strings.Join(tried, "; "))
+}
+
+// instead says what a start does without -s, and what else -s takes than the
+// snapshot that was refused, nil if it could not be read.
+func (s *start) instead(ctx context.Context, refused *found) string {
+	var choices []string
+	look := *s
+	look.sizesOnly, look.Logger = true, slog.New(slog.DiscardHandler)
+	switch from, err := look.goOn(ctx); {
+	case err == nil && from.found == nil:
+		choices = append(choices, "Leave out -s to begin from nothing, which reads all input and writes all output again")
+	case err == nil:
+		choices = append(choices, "Leave out -s to go on from "+s.userPath(from.ref))
+	case errors.Is(err, ErrFinished):
+		choices = append(choices, "Without -s nothing is left to do: "+err.Error())
+	case errors.Is(err, ErrRefused):
+		choices = append(choices, "Without -s the start is refused as well: "+whyRefused(err))
+	}
+	var takes []string
+	for i := range s.view.found {
+		f := &s.view.found[i]
+		if f.meta == nil || refused != nil && f.ref.same(refused.ref) {
+			continue
+		}
+		_, asks := s.view.explicit(f, false)
+		if _, err := s.view.explicit(f, true); err == nil {
+			takes = append(takes, s.restoreFlags(s.view.history, f.ref, asks != nil))
+		}
+	}
+	if len(takes) > 0 {
+		choices = append(choices, "These can be begun from: "+strings.Join(takes, "; "))
+	}
+	return strings.Join(choices, ". ")
 }
 
 // goingBack offers the newest live snapshot before r that can be read.

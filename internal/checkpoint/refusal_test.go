@@ -45,6 +45,30 @@ func TestRefusals(t *testing.T) {
 			StartOptions{RestorePath: "memory:/job/chk-1"},
 			[]string{"job/chk-1 (id 1, attempt 1) lies behind job/chk-2 (id 2, attempt 1)", "exactly-once sinks publish it twice", "Leave out -s", "--rewind to accept the duplicates"},
 		},
+		"void by --fresh": {
+			func(j *lossJob) {
+				j.publish(1, nil)
+				j.publish(2, nil, "2.0")
+				if err := putMark(j.Context(), j.blobs, "job/chk-2", Ref{Lineage: j.a.Lineage, Attempt: 1, ID: 2}, 1); err != nil {
+					j.Fatal(err)
+				}
+				j.mustStart(StartOptions{Fresh: true})
+				if err := j.blobs.Delete(j.Context(), "job/chk-2/_committed"); err != nil {
+					j.Fatal(err)
+				}
+			},
+			StartOptions{RestorePath: "memory:/job/chk-2", Rewind: true},
+			[]string{"job/chk-2 (id 2, attempt 1) is void: a start with --fresh has begun another lineage"},
+		},
+		"behind, where the newest cannot be used": {
+			func(j *lossJob) {
+				j.publish(1, nil)
+				j.publish(2, nil)
+				rewriteBlob(j.T, j.blobs, "job/chk-2/_metadata", flipLastBit)
+			},
+			StartOptions{RestorePath: "memory:/job/chk-1"},
+			[]string{"Without -s the start is refused as well: the newest snapshot job/chk-2 (id 2) cannot be used"},
+		},
 		"fresh with committables": {
 			func(j *lossJob) { j.publish(1, nil, "1.0", "1.1", "1.2", "1.3", "1.4", "1.5", "1.6") },
 			StartOptions{Fresh: true},
@@ -57,7 +81,7 @@ func TestRefusals(t *testing.T) {
 				j.mustStart(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true})
 			},
 			StartOptions{RestorePath: "memory:/job/chk-2", Rewind: true},
-			[]string{"job/chk-2 (id 2, attempt 1) is void", "1 committable of sink rows (transaction 2.0)", "missing for good", "those that live: job/chk-1 (id 1, attempt 1)"},
+			[]string{"job/chk-2 (id 2, attempt 1) is void", "1 committable of sink rows (transaction 2.0)", "missing for good", "attempt 2 began from job/chk-1 (id 1, attempt 1), before it", "Leave out -s to go on from memory:/job/chk-1. These can be begun from: -s memory:/job/chk-1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

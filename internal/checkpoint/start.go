@@ -32,6 +32,9 @@ type StartOptions struct {
 	// Rewind accepts that going back to RestorePath repeats output; Fresh
 	// begins from nothing.
 	Rewind, Fresh bool
+	// Time is the N of --rewind=N and --fresh=N, for what is meant once more; 0
+	// and 1 are without.
+	Time int
 	// AcceptLoss is the id of the snapshot whose committables may be given up
 	// where they are lost or their outcome is unknown, 0 for none. It counts
 	// for no other snapshot: a supervisor that repeats it accepts no new loss.
@@ -124,6 +127,9 @@ func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
 
 func newStart(o StartOptions) (*start, error) {
 	req := RestoreRequest{Path: o.RestorePath, Rewind: o.Rewind, Fresh: o.Fresh}
+	if o.Time > 1 && (o.Rewind || o.Fresh) {
+		req.Time = o.Time
+	}
 	switch {
 	case req.Rewind && req.Path == "":
 		return nil, refuse("--rewind needs the snapshot to go back to: add -s PATH")
@@ -240,7 +246,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
 		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(),
 	}
-	if r.Lineage == "" || s.req.Fresh && !h.usedUp(s.req) {
+	if r.Lineage == "" || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
 		r.Lineage = s.NewLineage()
 	}
 	if s.req != (RestoreRequest{}) {
@@ -251,17 +257,17 @@ func (s *start) newClaim(h *history) (Record, error) {
 
 // choose decides what to begin from, and loads it.
 func (s *start) choose(ctx context.Context) (origin, error) {
-	requested := s.req != (RestoreRequest{})
-	switch {
-	case requested && s.view.usedUp(s.req):
-		s.Logger.Info("the restore asked for was done by an earlier attempt; going on from there", "request", s.req.String())
+	if s.req == (RestoreRequest{}) {
 		return s.goOn(ctx)
-	case s.req.Fresh:
-		return s.beginAnew(ctx)
-	case requested:
-		return s.goTo(ctx)
 	}
-	return s.goOn(ctx)
+	if attempt := s.view.carriedOut(s.req, nil); attempt != 0 {
+		s.done(attempt, nil)
+		return s.goOn(ctx)
+	}
+	if s.req.Fresh {
+		return s.beginAnew(ctx)
+	}
+	return s.goTo(ctx)
 }
 
 // goOn begins from the newest live candidate.
@@ -320,15 +326,23 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 // goTo begins from the snapshot that the request names.
 func (s *start) goTo(ctx context.Context) (origin, error) {
 	from, err := s.loadRequested(ctx)
+	if err == nil {
+		if attempt := s.view.carriedOut(s.req, &from.ref); attempt != 0 {
+			s.done(attempt, &from.ref)
+			return s.goOn(ctx)
+		}
+		killpoint.Reach("start.load")
+		err = from.verify(ctx)
+	}
 	switch {
 	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
-		return origin{}, refuse("-s %s: %v. Leave out -s to go on from the newest snapshot, or choose one of those that live: %s", s.req.Path, err, list(s.view.live()))
+		return origin{}, refuse("-s %s: %v. %s", s.req.Path, err, s.instead(ctx, from.found))
 	case err != nil:
 		return origin{}, fmt.Errorf("-s %s: %w", s.req.Path, err)
 	}
 	warning, err := s.view.explicit(from.found, s.req.Rewind)
 	if err != nil {
-		return origin{}, err
+		return origin{}, fmt.Errorf("%w. %s", err, s.instead(ctx, from.found))
 	}
 	if warning != "" {
 		s.Logger.Warn("rewinding: " + warning)
@@ -337,8 +351,8 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 	return from, nil
 }
 
-// loadRequested loads the snapshot of -s: from the job's own directory, if
-// that has it.
+// loadRequested loads the snapshot of -s, but for its data files: from the
+// job's own directory, if that has it.
 func (s *start) loadRequested(ctx context.Context) (origin, error) {
 	from, err := s.loadExternal(ctx, s.req.Path)
 	if err != nil {
@@ -346,10 +360,10 @@ func (s *start) loadRequested(ctx context.Context) (origin, error) {
 	}
 	for i := range s.view.found {
 		if f := &s.view.found[i]; f.meta != nil && f.ref.same(from.ref) {
-			return s.loadVerified(ctx, candidate{ref: f.ref, found: f})
+			return s.load(ctx, candidate{ref: f.ref, found: f})
 		}
 	}
-	return from, from.verify(ctx)
+	return from, nil
 }
 
 func (s *start) attempt(from origin) *Attempt {

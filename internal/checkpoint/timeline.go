@@ -243,7 +243,7 @@ func (h *history) timeline() []TimelineAttempt {
 		c := h.claims[n]
 		a := TimelineAttempt{Attempt: n, Lineage: c.Lineage, Host: c.Host, PID: c.PID, Storage: c.Storage, Claimed: timeOf(c.Time)}
 		if c.Request != nil {
-			a.Asked = strings.TrimSpace(c.Request.String())
+			a.Asked = c.Request.String()
 		}
 		var r Record
 		if r, a.Chose = h.restored[n]; a.Chose {

@@ -85,7 +85,7 @@ func TestTimeline(t *testing.T) {
 	got := j.look(false)
 	wantStrings(t, "snapshots", verdicts(got),
 		"1 checkpoint alive=true open=0/1 refused", // its deletion has begun
-		"2 checkpoint alive=true open=0/1 by -s memory:/job/chk-2/_metadata --rewind",
+		"2 checkpoint alive=true open=0/1 by -s memory:/job/chk-2 --rewind=2",
 		"3 checkpoint alive=false open=1/1 refused",
 		"4 checkpoint alive=true open=1/2 by -s memory:/job/chk-4 --rewind",
 		"5 checkpoint alive=true open=2/2 next")

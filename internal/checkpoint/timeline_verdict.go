@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // end says how an attempt ended.
@@ -227,14 +224,4 @@ func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
 	}
 	t.Restore = s.restoreFlags(s.view.history, f.ref, rewind)
 	return t
-}
-
-// restoreFlags are the flags that make a start begin from a snapshot, even if
-// the same were used up before.
-func (o *StartOptions) restoreFlags(h *history, r Ref, rewind bool) string {
-	req := RestoreRequest{Path: o.userPath(r), Rewind: rewind}
-	if h.usedUp(req) {
-		req.Path = path.Join(req.Path, snapshot.MetadataName) // asks for the same place anew
-	}
-	return req.String()
 }

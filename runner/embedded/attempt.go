@@ -131,7 +131,7 @@ func (a *attempt) overtaken(err error) error {
 func (a *attempt) claim() error {
 	start, err := coord.Start(a.ctx, coord.StartOptions{
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
-		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, AcceptLoss: a.opts.AcceptLoss, Describer: newDescriber(a.job.graph), After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
+		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Time: a.opts.Time, AcceptLoss: a.opts.AcceptLoss, Describer: newDescriber(a.job.graph), After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
 		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
 	})
 	if err != nil {
