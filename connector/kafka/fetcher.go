@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/splitreader"
 )
 
@@ -60,10 +59,10 @@ type fetched struct {
 	records []*kgo.Record
 }
 
-func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], ctx connector.ReaderContext) *fetcher[T] {
+func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], count func(string, int64), log *slog.Logger) *fetcher[T] {
 	return &fetcher[T]{
-		config: c, client: cl, decode: d, count: ctx.Count, log: ctx.Logger(),
-		admit:   admission{c, kadm.NewClient(cl), ctx.Count},
+		config: c, client: cl, decode: d, count: count, log: log,
+		admit:   admission{c, kadm.NewClient(cl), count},
 		splits:  map[partition]*reading{},
 		byID:    map[string]partition{},
 		suspect: map[string]struct{}{},
