@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"os/signal"
 	"strconv"
 	"time"
 
@@ -67,44 +69,66 @@ type kafkaJob struct {
 	sink    []kafka.SinkOption
 }
 
-func runKafka(f flags) error {
-	ctx := context.Background()
+// defaultInterval is the time between checkpoints of Kafka jobs. Where latency
+// is measured it does not divide usual windows: they would all end at the same
+// distance from a checkpoint.
+func defaultInterval(rate int64) time.Duration {
+	if rate > 0 {
+		return 970 * time.Millisecond
+	}
+	return time.Second
+}
+
+func runKafka(f flags) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	if f.job != "kafka-load" && f.interval == 0 {
-		f.interval = time.Second
+		f.interval = defaultInterval(f.kafka.rate)
 	}
-	if f.dist != "uniform" {
-		return errors.New("the keys of Kafka jobs are uniform")
-	}
-	in := fmt.Sprintf("anchor-in-%d-%d", f.records, f.keys)
+	now := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	k := &kafkaJob{flags: f, in: fmt.Sprintf("anchor-in-%d-%d", f.records, f.keys), out: "weir-out-" + now}
 	if f.job == "kafka-load" {
-		return load(ctx, f.kafka.servers, in, f.records, f.keys)
+		return load(ctx, f.kafka.servers, k.in, f.records, f.keys)
 	}
-	k := &kafkaJob{flags: f, in: in, out: "weir-out-" + strconv.FormatInt(time.Now().UnixMilli(), 10)}
 	brokers := kafka.Brokers(f.kafka.servers)
 	k.source, k.sink = []kafka.SourceOption{brokers}, []kafka.SinkOption{brokers}
-	switch f.kafka.delivery {
-	case "exactly-once":
+	if f.kafka.delivery == "exactly-once" {
 		k.sink = append(k.sink, kafka.ExactlyOnce(k.out), kafka.TransactionTimeout(10*time.Minute))
-	case "at-least-once":
-	default:
-		return fmt.Errorf("delivery %q", f.kafka.delivery)
 	}
-	if err := createTopic(ctx, f.kafka.servers, k.out); err != nil {
+	var made []string
+	if f.kafka.rate > 0 {
+		k.in = "weir-live-" + now
+		made = append(made, k.in)
+	} else if err := checkLoad(ctx, f.kafka.servers, k.in, f.records); err != nil {
 		return err
+	}
+	if writes(f.job) {
+		made = append(made, k.out)
+	}
+	defer func() { err = errors.Join(err, deleteTopics(ctx, f.kafka.servers, made)) }()
+	for _, topic := range made {
+		if err := createTopic(ctx, f.kafka.servers, topic); err != nil {
+			return err
+		}
 	}
 	if f.kafka.rate > 0 {
 		return k.latency(ctx)
 	}
+	return k.throughput(ctx)
+}
+
+// throughput runs the job to the end of what is loaded.
+func (k *kafkaJob) throughput(ctx context.Context) error {
 	k.source = append(k.source, kafka.Until(kafka.Latest()))
-	j := stream.NewJob("rate-" + f.job)
+	j := stream.NewJob("rate-" + k.job)
 	if err := k.build(j); err != nil {
 		return err
 	}
-	r, _, err := measure(ctx, f, j)
+	r, _, err := measure(ctx, k.flags, j)
 	if err != nil {
 		return err
 	}
-	return show(r, f.json)
+	return show(r, k.json)
 }
 
 // build makes the graph of the job.
@@ -147,6 +171,54 @@ func createTopic(ctx context.Context, servers, topic string) error {
 	_, err = kadm.NewClient(cl).CreateTopic(ctx, partitions, 1, nil, topic)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("create topic %s: %w", topic, err)
+	}
+	return nil
+}
+
+// deleteTopics deletes what a run made, also of one that was interrupted.
+func deleteTopics(ctx context.Context, servers string, topics []string) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(servers))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	answers, err := kadm.NewClient(cl).DeleteTopics(ctx, topics...)
+	if err != nil {
+		return fmt.Errorf("delete %v: %w", topics, err)
+	}
+	for _, a := range answers {
+		if a.Err != nil && !errors.Is(a.Err, kerr.UnknownTopicOrPartition) {
+			err = errors.Join(err, fmt.Errorf("delete topic %s: %w", a.Topic, a.Err))
+		}
+	}
+	return err
+}
+
+// checkLoad fails unless a topic holds n records.
+func checkLoad(ctx context.Context, servers, topic string, n int64) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(servers))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	there, err := recordsIn(ctx, cl, topic)
+	return loadError(topic, n, there, err)
+}
+
+// loadError says what to do about a topic that should hold n records.
+func loadError(topic string, n, there int64, err error) error {
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("no topic %s: run -job kafka-load with the same -records and -keys", topic)
+	case err != nil:
+		return fmt.Errorf("look into %s: %w", topic, err)
+	case there != n:
+		return fmt.Errorf("%s holds %d records, not %d: run -job kafka-load with the same -records and -keys", topic, there, n)
 	}
 	return nil
 }

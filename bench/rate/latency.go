@@ -22,8 +22,11 @@ import (
 const (
 	// warmUp is left out of the latencies.
 	warmUp = 3 * time.Second
-	// silence is how long nothing must come before the run ends.
-	silence = 3 * time.Second
+	// silence is how long nothing must come, beyond the time between
+	// checkpoints, before nothing more is expected.
+	silence = 10 * time.Second
+	// enoughForP999 are the samples from which the slowest thousandth is told.
+	enoughForP999 = 1000
 )
 
 type latencyResult struct {
@@ -32,10 +35,12 @@ type latencyResult struct {
 	Rate     int64   `json:"rate"`
 	Produced float64 `json:"produced_per_second"`
 	Samples  int     `json:"samples"`
-	P50      float64 `json:"p50_ms"`
-	P99      float64 `json:"p99_ms"`
-	P999     float64 `json:"p999_ms"`
-	Max      float64 `json:"max_ms"`
+	// Windows is how many windows the samples are of.
+	Windows int     `json:"windows,omitempty"`
+	P50     float64 `json:"p50_ms"`
+	P99     float64 `json:"p99_ms"`
+	P999    float64 `json:"p999_ms,omitempty"` // 0: too few samples
+	Max     float64 `json:"max_ms"`
 }
 
 // latency runs the job on a topic that is being written, at a rate, and
@@ -44,14 +49,7 @@ type latencyResult struct {
 // that reads committed records has it. That of a window counts from the record
 // that lets the watermark of the last partition pass its end.
 func (k *kafkaJob) latency(ctx context.Context) error {
-	if k.job != "kafka-copy" && k.job != "kafka-window" {
-		return fmt.Errorf("%s has no latency: it writes nothing", k.job)
-	}
-	k.in = "weir-live-" + strconv.FormatInt(time.Now().UnixMilli(), 10)
-	if err := createTopic(ctx, k.kafka.servers, k.in); err != nil {
-		return err
-	}
-	l := &latencies{passed: map[int64]time.Time{}, windows: k.job == "kafka-window", window: k.kafka.window.Milliseconds()}
+	l := &latencies{passed: map[int64]time.Time{}, ended: map[int64]bool{}, windows: k.job == "kafka-window", window: k.kafka.window.Milliseconds()}
 	if k.kafka.delivery == "at-least-once" {
 		k.sink = append(k.sink, kafka.Client(kgo.WithHooks(acknowledged{l})))
 	}
@@ -72,8 +70,10 @@ func (k *kafkaJob) latency(ctx context.Context) error {
 	var produced float64
 	part(func(ctx context.Context) (err error) {
 		if produced, err = k.feed(ctx, l); err == nil {
-			l.awaitQuiet(ctx)
-			stop(errDone)
+			l.awaitQuiet(ctx, k.records, k.interval+silence)
+			if err = l.complete(k.records); err == nil {
+				stop(errDone)
+			}
 		}
 		return err
 	})
@@ -202,7 +202,9 @@ type latencies struct {
 	from   time.Time // earlier ones are warm-up
 	end    int64     // of the next window that ends, milliseconds
 	passed map[int64]time.Time
-	last   time.Time // something came
+	ended  map[int64]bool // windows that are measured
+	last   time.Time      // something came
+	came   int64          // results, those of the warm-up included
 	all    []time.Duration
 }
 
@@ -235,6 +237,7 @@ func (l *latencies) arrive(value []byte, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = now
+	l.came++
 	since := time.UnixMicro(r.Sum)
 	if l.windows {
 		var ok bool
@@ -244,12 +247,33 @@ func (l *latencies) arrive(value []byte, now time.Time) error {
 	}
 	if !since.Before(l.from) {
 		l.all = append(l.all, now.Sub(since))
+		if l.windows {
+			l.ended[r.End] = true
+		}
 	}
 	return nil
 }
 
-// awaitQuiet waits until nothing comes any more.
-func (l *latencies) awaitQuiet(ctx context.Context) {
+// isComplete says whether every one of n records has its result; how many
+// results windows have is not known.
+func (l *latencies) isComplete(n int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.windows && l.came >= n
+}
+
+// complete fails if results are missing: those would have been the slowest.
+func (l *latencies) complete(n int64) error {
+	if l.windows || l.isComplete(n) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("only %d results of %d records came", l.came, n)
+}
+
+// awaitQuiet waits until all results of n records came, or nothing for a time.
+func (l *latencies) awaitQuiet(ctx context.Context, n int64, quiet time.Duration) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	since := time.Now()
@@ -261,7 +285,7 @@ func (l *latencies) awaitQuiet(ctx context.Context) {
 				since = l.last
 			}
 			l.mu.Unlock()
-			if now.Sub(since) > silence {
+			if now.Sub(since) > quiet || l.isComplete(n) {
 				return
 			}
 		case <-ctx.Done():
@@ -271,20 +295,43 @@ func (l *latencies) awaitQuiet(ctx context.Context) {
 }
 
 func (l *latencies) show(r latencyResult, asJSON bool) error {
+	r, err := l.sum(r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Println(r)
+	return nil
+}
+
+// sum fills in what was measured.
+func (l *latencies) sum(r latencyResult) (latencyResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) == 0 {
-		return errors.New("no result came after the warm-up: more records are needed")
+		return r, errors.New("no result came after the warm-up: more records are needed")
 	}
 	slices.Sort(l.all)
 	at := func(q float64) float64 {
 		return float64(l.all[min(len(l.all)-1, int(q*float64(len(l.all))))].Microseconds()) / 1e3
 	}
-	r.Samples, r.P50, r.P99, r.P999, r.Max = len(l.all), at(0.5), at(0.99), at(0.999), at(1)
-	if asJSON {
-		return json.NewEncoder(os.Stdout).Encode(r)
+	r.Samples, r.Windows, r.P50, r.P99, r.Max = len(l.all), len(l.ended), at(0.5), at(0.99), at(1)
+	if r.Samples >= enoughForP999 {
+		r.P999 = at(0.999)
 	}
-	fmt.Printf("%s, %s, %d records/s (%.0f written): latency p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, max %.1f ms, of %d results\n",
-		r.Job, r.Delivery, r.Rate, r.Produced, r.P50, r.P99, r.P999, r.Max, r.Samples)
-	return nil
+	return r, nil
+}
+
+func (r latencyResult) String() string {
+	s := fmt.Sprintf("%s, %s, %d records/s (%.0f written): latency p50 %.1f ms, p99 %.1f ms", r.Job, r.Delivery, r.Rate, r.Produced, r.P50, r.P99)
+	if r.Samples >= enoughForP999 {
+		s += fmt.Sprintf(", p99.9 %.1f ms", r.P999)
+	}
+	s += fmt.Sprintf(", max %.1f ms, of %d results", r.Max, r.Samples)
+	if r.Windows > 0 {
+		s += fmt.Sprintf(" of %d windows", r.Windows)
+	}
+	return s
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var kafkaJobs = []string{"kafka-load", "kafka-read", "kafka-copy", "kafka-window"}
+
+// writes says whether a Kafka job has an output topic, and so a latency.
+func writes(job string) bool { return job == "kafka-copy" || job == "kafka-window" }
+
+// validate refuses flags that make no sense, before anything is touched.
+func (f *flags) validate(extra []string) error {
+	isKafka := strings.HasPrefix(f.job, "kafka-")
+	switch {
+	case len(extra) > 0:
+		return fmt.Errorf("unknown arguments %q: everything is a flag", extra)
+	case f.records <= 0 || f.keys <= 0 || f.parallelism <= 0:
+		return errors.New("-records, -keys and -parallelism must be positive")
+	case f.interval < 0:
+		return errors.New("-checkpoint-interval must not be negative")
+	case f.dist != "uniform" && f.dist != "hot":
+		return fmt.Errorf("-dist %q: it is uniform or hot", f.dist)
+	case isKafka && !slices.Contains(kafkaJobs, f.job):
+		return fmt.Errorf("no job %q: Kafka jobs are %s", f.job, strings.Join(kafkaJobs, ", "))
+	case isKafka && f.dist != "uniform":
+		return errors.New("the keys of Kafka jobs are uniform")
+	}
+	return f.kafka.validate(f.job)
+}
+
+func (k *kafkaFlags) validate(job string) error {
+	switch {
+	case k.rate < 0:
+		return errors.New("-rate must not be negative")
+	case k.rate > 0 && !writes(job):
+		return fmt.Errorf("-rate measures the latency of kafka-copy and kafka-window, not of %s", job)
+	case k.delivery != "exactly-once" && k.delivery != "at-least-once":
+		return fmt.Errorf("-delivery %q: it is exactly-once or at-least-once", k.delivery)
+	case k.window < time.Millisecond || k.window%time.Millisecond != 0:
+		return fmt.Errorf("-window %v: it must be whole milliseconds, at least one", k.window)
+	}
+	return nil
+}
