@@ -67,7 +67,8 @@ CONF
 format() { # DIR N ID [FEATURE...]
   local node
   node=$(node_dir "$1" "$2")
-  java -XX:TieredStopAtLevel=1 -cp "$dist/lib/*" kafka.tools.StorageTool format -t "$3" -c "$node/server.properties" "${@:4}" > "$node/format.log" 2>&1
+  java -XX:TieredStopAtLevel=1 -cp "$dist/lib/*" kafka.tools.StorageTool format -t "$3" -c "$node/server.properties" "${@:4}" > "$node/format.log" 2>&1 ||
+    { cat "$node/format.log" >&2; exit 1; }
 }
 
 launch() { # DIR N
@@ -92,17 +93,24 @@ await() { # DIR N
 
 start() { # DIR [PORT] [v1|v2] [NODES]
   local dir=$1 port=${2:-19092} nodes=${4:-1} feature=() addresses='' id n
-  [ "${3:-}" = v1 ] && feature=(--feature transaction.version=0)
+  case ${3:-v2} in
+    v1) feature=(--feature transaction.version=0) ;;
+    v2) ;;
+    *) echo "protocol $3: v1 or v2" >&2; exit 2 ;;
+  esac
+  [ ! -e "$(node_dir "$dir" 1)" ] || { echo "$dir has brokers already: name another folder, or remove it" >&2; exit 1; }
   id=$(head -c16 /dev/urandom | base64 | tr '+/' 'ab' | cut -c1-22)
   for n in $(seq "$nodes"); do
     configure "$dir" "$port" "$nodes" "$n"
     format "$dir" "$n" "$id" "${feature[@]}"
   done
+  trap 'stop "$dir"' EXIT # none stays behind if one does not start
   for n in $(seq "$nodes"); do launch "$dir" "$n"; done
   for n in $(seq "$nodes"); do
     await "$dir" "$n"
     addresses+=${addresses:+,}127.0.0.1:$(node_port "$port" "$n")
   done
+  trap - EXIT
   echo "$addresses"
 }
 
