@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -65,7 +66,7 @@ func decodeAll(c sourceConfig, tombstones tombstonePolicy, together bool, s Spli
 	if !together {
 		d.many = nil
 	}
-	f := &fetcher[visit]{config: &c, decode: d, count: count}
+	f := &fetcher[visit]{config: &c, decode: d, count: count, log: slog.New(slog.DiscardHandler)}
 	r := &reading{Split: s}
 	for len(records) > 0 {
 		var into splitreader.Batch[visit]
