@@ -42,12 +42,15 @@ func Aggregate[K comparable, In, Acc, Mid, Out any](s Keyed[K, In], id string, w
 	n := &graph.Node{
 		ID: id, Kind: "aggregate", Role: graph.Operator, Stateful: true, Keyed: true, Inputs: keyedEdges(s),
 	}
-	set := settle(n, opts)
+	set := settle(s.stream.job, n, opts)
 	n.Options = map[string]string{"window": w.String(), "aggregate": a.Kind(), "allowed lateness": set.lateness.String()}
 	b := &aggregateBody[K, In, Acc, Mid, Out]{
 		sides: sides{}, windows: w, agg: a, emit: emit, lateness: set.lateness, lateTag: set.lateTag,
 	}
 	j := s.stream.job
+	if emit == nil {
+		j.failf(n.Site, "operator %q: emit is nil", n.ID)
+	}
 	if err := agg.Err(a); err != nil {
 		j.failf(n.Site, "operator %q: %w", n.ID, err)
 	} else if _, err := b.pane(); err != nil {
@@ -71,6 +74,17 @@ type aggregateBody[K comparable, In, Acc, Mid, Out any] struct {
 	emit     func(K, window.Span, Mid) Out
 	lateness time.Duration
 	lateTag  string
+}
+
+// side refuses tags to which nothing would ever be emitted.
+func (b *aggregateBody[K, In, Acc, Mid, Out]) side(tag string, make func() side) error {
+	switch {
+	case b.lateTag == "":
+		return fmt.Errorf("nothing is emitted to tag %q: the option LateTo is missing", tag)
+	case tag != b.lateTag:
+		return fmt.Errorf("nothing is emitted to tag %q: the tag for late records is %q", tag, b.lateTag)
+	}
+	return b.sides.side(tag, make)
 }
 
 func (b *aggregateBody[K, In, Acc, Mid, Out]) pane() (*pane.Store[Acc], error) {
@@ -97,6 +111,7 @@ type aggregateOp[K comparable, In, Acc, Mid, Out any] struct {
 	panes    *pane.Store[Acc]
 	store    *heap.Store[K]
 	fire     func(at int64) error
+	fired    K // the key whose window was emitted last
 
 	// wm is the bound for lateness: the watermark, or that of the snapshot
 	// while it is ahead.
@@ -140,6 +155,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) Open(c *stage.Context) (err error) {
 func (o *aggregateOp[K, In, Acc, Mid, Out]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
 	o.count(len(b.Vals))
 	o.store.Bind(b.Keys, b.Hashes)
+	o.runs = keyCode
 	for i, ts := range b.Times {
 		start, ok := o.panes.Locate(ts)
 		if !ok {
@@ -171,8 +187,17 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) ReceiveKeyed(b *stage.KeyedRows[K, I
 			}
 		}
 	}
+	o.runs = noCode
 	o.store.Release()
 	return o.out.main.Err()
+}
+
+// Key implements stage.Witness.
+func (o *aggregateOp[K, In, Acc, Mid, Out]) Key() string {
+	if o.cur.P == nil { // it fires timers
+		return fmt.Sprint(o.fired)
+	}
+	return fmt.Sprint(o.store.Key())
 }
 
 func (o *aggregateOp[K, In, Acc, Mid, Out]) locate(start int64) {
@@ -240,6 +265,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) refire(key K, ts int64) error {
 }
 
 func (o *aggregateOp[K, In, Acc, Mid, Out]) emitWindow(key K, w window.Span) error {
+	o.fired = key
 	acc, ok, err := o.panes.Window(w)
 	if err != nil {
 		return o.fail(fmt.Errorf("key %v, window %v: %w", key, w, err))
@@ -279,8 +305,9 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) onTimer(at int64) error {
 }
 
 func (o *aggregateOp[K, In, Acc, Mid, Out]) Advance(wm int64, budget int) (bool, error) {
-	o.wm = max(o.wm, wm)
+	o.wm, o.runs = max(o.wm, wm), keyCode
 	_, more, err := o.store.AdvanceEventTime(wm, budget, o.fire)
+	o.runs = noCode
 	return more, err
 }
 

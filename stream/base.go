@@ -8,7 +8,25 @@ import (
 
 // base is an operator that does nothing: bodies embed it and override what
 // they need.
-type base struct{ ctx *stage.Context }
+type base struct {
+	ctx *stage.Context
+	// runs tells what code of the user runs: after a panic it is the one to
+	// name.
+	runs code
+}
+
+// code is code of the user.
+type code uint8
+
+const (
+	noCode code = iota
+	anyCode
+	keyCode // for the current key
+)
+
+// Running and Key implement stage.Witness.
+func (b *base) Running() (running, key bool) { return b.runs != noCode, b.runs == keyCode }
+func (b *base) Key() string                  { return "" }
 
 func (b *base) Input() any                                  { return nil }
 func (b *base) Connect(string, any) error                   { return nil }
@@ -24,6 +42,17 @@ func (b *base) CheckpointAborted(int64) error               { return nil }
 func (b *base) Committed(int64) error                       { return nil }
 func (b *base) EndInput() error                             { return nil }
 func (b *base) Close() error                                { return nil }
+
+// run runs a hook.
+func (b *base) run(f func() error) error {
+	b.runs = anyCode
+	err := f()
+	b.runs = noCode
+	if err != nil {
+		return b.fail(err)
+	}
+	return nil
+}
 
 // count notes that n records came in.
 func (b *base) count(n int) { b.ctx.Metrics.RecordsIn.Add(int64(n)) }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,11 +111,20 @@ func (j *Job) Build() (*graph.Graph, error) {
 
 // failf records a build error at the caller's place in the program.
 func (j *Job) failf(site, format string, args ...any) {
+	j.must(site)
 	j.errs = append(j.errs, fmt.Errorf("%s: %w", site, fmt.Errorf(format, args...)))
+}
+
+// must panics for the job of the zero Stream, which has no place for an error.
+func (j *Job) must(site string) {
+	if j == nil {
+		panic(fmt.Sprintf("%s: a zero Stream or Keyed is used: streams come from stream.From and from transformations", site))
+	}
 }
 
 // add appends a node; options have been applied.
 func (j *Job) add(n *graph.Node) *graph.Node {
+	j.must(n.Site)
 	if n.ID == "" && !n.Stateful { // state is matched by id: that of others must be given
 		n.ID = fmt.Sprintf("%s-%d", n.Kind, len(j.nodes)+1)
 	}
@@ -125,13 +135,17 @@ func (j *Job) add(n *graph.Node) *graph.Node {
 	return n
 }
 
-// site returns the first place on the call stack outside this package.
+// builders are the packages that call stream for the user.
+var builders = []string{"weirstream/weir/stream.", "weirstream/weir/streamtest."}
+
+// site returns the first place on the call stack outside this package and the
+// one that tests jobs.
 func site() string {
 	pc := make([]uintptr, 16)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
 	for {
 		f, more := frames.Next()
-		if !strings.Contains(f.Function, "weirstream/weir/stream.") || strings.HasSuffix(f.File, "_test.go") {
+		if !slices.ContainsFunc(builders, func(p string) bool { return strings.Contains(f.Function, p) }) || strings.HasSuffix(f.File, "_test.go") {
 			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
 		}
 		if !more {

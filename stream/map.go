@@ -10,14 +10,17 @@ type body struct{ make func() stage.Operator }
 
 func (b body) NewOperator() stage.Operator { return b.make() }
 
-func transform[A, B any](s Stream[A], kind string, opts []Option, make func() stage.Operator) Stream[B] {
+func transform[A, B any](s Stream[A], kind string, missing bool, opts []Option, make func() stage.Operator) Stream[B] {
 	n := apply(s.job, &graph.Node{Kind: kind, Role: graph.Operator, Inputs: edges(s), Body: body{make}}, opts)
+	if missing {
+		s.job.failf(n.Site, "the function of the %s is nil", kind)
+	}
 	return from[B](s.job, s.job.add(n))
 }
 
 // Map turns each record into another.
 func Map[A, B any](s Stream[A], f func(A) B, opts ...Option) Stream[B] {
-	return transform[A, B](s, "map", opts, func() stage.Operator {
+	return transform[A, B](s, "map", f == nil, opts, func() stage.Operator {
 		return &mapper[A, B]{f: f, out: stage.NewEmitter[B]()}
 	})
 }
@@ -42,15 +45,17 @@ func (m *mapper[A, B]) Receive(b *stage.Rows[A]) error {
 		m.vals = make([]B, len(b.Vals))
 	}
 	vals, f := m.vals[:len(b.Vals)], m.f
+	m.runs = anyCode
 	for i := range b.Vals {
 		vals[i] = f(b.Vals[i])
 	}
+	m.runs = noCode
 	return m.out.Pass(&stage.Rows[B]{Vals: vals, Times: b.Times})
 }
 
 // TryMap turns each record into another; an error fails the task.
 func TryMap[A, B any](s Stream[A], f func(A) (B, error), opts ...Option) Stream[B] {
-	return transform[A, B](s, "map", opts, func() stage.Operator {
+	return transform[A, B](s, "map", f == nil, opts, func() stage.Operator {
 		return &tryMapper[A, B]{f: f, out: stage.NewEmitter[B]()}
 	})
 }
@@ -70,6 +75,7 @@ func (m *tryMapper[A, B]) Open(c *stage.Context) error {
 func (m *tryMapper[A, B]) Flush() error { return m.out.Flush() }
 func (m *tryMapper[A, B]) Receive(b *stage.Rows[A]) error {
 	m.count(len(b.Vals))
+	m.runs = anyCode
 	for i := range b.Vals {
 		v, err := m.f(b.Vals[i])
 		if err != nil {
@@ -77,12 +83,13 @@ func (m *tryMapper[A, B]) Receive(b *stage.Rows[A]) error {
 		}
 		m.out.Emit(v, b.Times[i])
 	}
+	m.runs = noCode
 	return m.out.Err()
 }
 
 // FlatMap turns each record into any number of others, which keep its time.
 func FlatMap[A, B any](s Stream[A], f func(v A, emit func(B)), opts ...Option) Stream[B] {
-	return transform[A, B](s, "flatmap", opts, func() stage.Operator {
+	return transform[A, B](s, "flatmap", f == nil, opts, func() stage.Operator {
 		return &flatMapper[A, B]{f: f, out: stage.NewEmitter[B]()}
 	})
 }
@@ -104,16 +111,18 @@ func (m *flatMapper[A, B]) Receive(b *stage.Rows[A]) error {
 	m.count(len(b.Vals))
 	var at int64
 	emit := func(v B) { m.out.Emit(v, at) }
+	m.runs = anyCode
 	for i := range b.Vals {
 		at = b.Times[i]
 		m.f(b.Vals[i], emit)
 	}
+	m.runs = noCode
 	return m.out.Err()
 }
 
 // Filter passes the records that the function accepts.
 func Filter[T any](s Stream[T], keep func(T) bool, opts ...Option) Stream[T] {
-	return transform[T, T](s, "filter", opts, func() stage.Operator {
+	return transform[T, T](s, "filter", keep == nil, opts, func() stage.Operator {
 		return &filter[T]{keep: keep, out: stage.NewEmitter[T]()}
 	})
 }
@@ -140,11 +149,13 @@ func (m *filter[T]) Receive(b *stage.Rows[T]) error {
 	}
 	n, keep := 0, m.keep
 	vals, times := m.vals[:len(b.Vals)], m.times[:len(b.Vals)]
+	m.runs = anyCode
 	for i := range b.Vals {
 		if keep(b.Vals[i]) {
 			vals[n], times[n] = b.Vals[i], b.Times[i]
 			n++
 		}
 	}
+	m.runs = noCode
 	return m.out.Pass(&stage.Rows[T]{Vals: vals[:n], Times: times[:n]})
 }

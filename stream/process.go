@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/weirstream/weir/internal/backend/heap"
@@ -78,7 +79,13 @@ type processBody[K comparable, In, Out any, P Processor[K, In, Out]] struct {
 // declare runs the constructor once and checks what it declares.
 func (b *processBody[K, In, Out, P]) declare(id string) error {
 	b.reg = state.NewRegistry(id)
+	if b.newP == nil {
+		return fmt.Errorf("operator %q: its constructor is nil", id)
+	}
 	fn := b.newP(b.reg)
+	if v := reflect.ValueOf(fn); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return errors.Join(b.reg.Err(), fmt.Errorf("operator %q: its constructor returns nil", id))
+	}
 	h, err := hooksOf[K, Out](fn)
 	var errs []error
 	if err != nil {
@@ -137,6 +144,7 @@ func (o *processOp[K, In, Out, P]) Open(c *stage.Context) error {
 // bind runs the constructor and restores operator state.
 func (o *processOp[K, In, Out, P]) bind(c *stage.Context) (err error) {
 	o.base.ctx, o.ctx.op, o.ctx.wm = c, c, math.MinInt64
+	o.runs = anyCode // until initialize has
 	o.ctx.out.main.CountInto(&c.Metrics.RecordsOut)
 	o.reg = o.body.reg.Bind(&o.cur)
 	o.fn = o.body.newP(o.reg)
@@ -164,18 +172,21 @@ func (o *processOp[K, In, Out, P]) initialize() error {
 			return o.fail(err)
 		}
 	}
+	o.runs = noCode
 	return nil
 }
 
 // Receive implements stage.Receiver.
 func (o *processOp[K, In, Out, P]) Receive(b *stage.Rows[In]) error {
 	o.count(len(b.Vals))
+	o.runs = anyCode
 	for i := range b.Vals {
 		o.ctx.time = b.Times[i]
 		if err := o.fn.Process(&o.ctx, b.Vals[i]); err != nil {
 			return o.fail(err)
 		}
 	}
+	o.runs = noCode
 	return o.ctx.out.main.Err()
 }
 
@@ -188,14 +199,13 @@ func (o *processOp[K, In, Out, P]) PrepareSnapshot(*stage.Barrier) error {
 	if o.hooks.snapshot == nil {
 		return nil
 	}
-	if err := o.hooks.snapshot.Snapshot(); err != nil {
-		return o.fail(err)
-	}
-	return nil
+	return o.run(o.hooks.snapshot.Snapshot)
 }
 
 func (o *processOp[K, In, Out, P]) Snapshot(*stage.Barrier) (stage.Part, error) {
+	o.runs = anyCode // codecs
 	lists, err := o.reg.SnapshotLists()
+	o.runs = noCode
 	return stage.Part{Lists: lists}, err
 }
 
@@ -203,10 +213,7 @@ func (o *processOp[K, In, Out, P]) EndInput() error {
 	if o.hooks.endInput == nil || o.base.ctx.Over() {
 		return nil
 	}
-	if err := o.hooks.endInput.EndInput(&o.ctx); err != nil {
-		return o.fail(err)
-	}
-	return nil
+	return o.run(func() error { return o.hooks.endInput.EndInput(&o.ctx) })
 }
 
 func (o *processOp[K, In, Out, P]) Close() error {
@@ -291,6 +298,7 @@ func (o *keyedOp[K, In, Out, P]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
 	o.count(len(b.Vals))
 	o.store.Bind(b.Keys, b.Hashes)
 	tick := o.store.Pace()
+	o.runs = keyCode
 	for i := range b.Vals {
 		if i == tick {
 			tick += o.store.Tick()
@@ -301,23 +309,29 @@ func (o *keyedOp[K, In, Out, P]) ReceiveKeyed(b *stage.KeyedRows[K, In]) error {
 			return o.failKey(err)
 		}
 	}
+	o.runs = noCode
 	o.store.Release()
 	return o.ctx.out.main.Err()
 }
+
+// Key implements stage.Witness.
+func (o *keyedOp[K, In, Out, P]) Key() string { return fmt.Sprint(o.ctx.key) }
 
 func (o *keyedOp[K, In, Out, P]) failKey(err error) error {
 	return o.fail(fmt.Errorf("key %v: %w", o.ctx.key, err))
 }
 
 func (o *keyedOp[K, In, Out, P]) Advance(wm int64, budget int) (bool, error) {
-	o.ctx.wm, o.ctx.domain = wm, EventTime
+	o.ctx.wm, o.ctx.domain, o.runs = wm, EventTime, keyCode
 	_, more, err := o.store.AdvanceEventTime(wm, budget, o.fire)
+	o.runs = noCode
 	return more, err
 }
 
 func (o *keyedOp[K, In, Out, P]) ProcessingTime(now int64, budget int) (bool, error) {
-	o.ctx.domain = ProcessingTime
+	o.ctx.domain, o.runs = ProcessingTime, keyCode
 	_, more, err := o.store.AdvanceProcessingTime(now, budget, o.fire)
+	o.runs = noCode
 	return more, err
 }
 

@@ -101,19 +101,23 @@ func (o *sinkOp[T, C]) Open(c *stage.Context) error {
 	if err := o.base.Open(c); err != nil {
 		return err
 	}
+	o.runs = anyCode
 	w, err := o.sink.NewWriter(sinkContext{c})
 	if err != nil {
 		return o.fail(err)
 	}
+	o.runs = noCode
 	o.writer, o.codec = w, o.sink.CommittableCodec()
 	return nil
 }
 
 func (o *sinkOp[T, C]) Receive(b *stage.Rows[T]) error {
 	o.count(len(b.Vals))
+	o.runs = anyCode
 	if err := o.writer.Write(b.Vals, b.Times); err != nil {
 		return o.fail(err)
 	}
+	o.runs = noCode
 	o.ctx.Metrics.RecordsOut.Add(int64(len(b.Vals)))
 	return nil
 }
@@ -124,17 +128,16 @@ func (o *sinkOp[T, C]) flushWriter() error {
 	if o.sink.Delivery() == connector.None {
 		return nil
 	}
-	if err := o.writer.Flush(o.ctx.Context); err != nil {
-		return o.fail(err)
-	}
-	return nil
+	return o.run(func() error { return o.writer.Flush(o.ctx.Context) })
 }
 
 func (o *sinkOp[T, C]) Snapshot(b *stage.Barrier) (stage.Part, error) {
+	o.runs = anyCode
 	cs, err := o.writer.PreCommit(b.ID)
 	if err != nil {
 		return stage.Part{}, o.fail(err)
 	}
+	o.runs = noCode
 	if len(cs) == 0 && o.sink.Delivery() != connector.ExactlyOnce {
 		return stage.Part{}, nil
 	}
@@ -151,17 +154,11 @@ func (o *sinkOp[T, C]) Snapshot(b *stage.Barrier) (stage.Part, error) {
 }
 
 func (o *sinkOp[T, C]) Committed(id int64) error {
-	if err := o.writer.Committed(id); err != nil {
-		return o.fail(err)
-	}
-	return nil
+	return o.run(func() error { return o.writer.Committed(id) })
 }
 
 func (o *sinkOp[T, C]) EndInput() error {
-	if err := o.writer.Flush(o.ctx.Context); err != nil {
-		return o.fail(err)
-	}
-	return nil
+	return o.run(func() error { return o.writer.Flush(o.ctx.Context) })
 }
 
 func (o *sinkOp[T, C]) Close() error {

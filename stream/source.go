@@ -244,12 +244,14 @@ func (o *sourceOp[T, S, E]) Poll() (connector.Status, bool, error) {
 		return o.pass(o.status)
 	}
 	o.out.Reset()
+	o.runs = anyCode
 	st, err := o.reader.Poll(o.out)
 	if err != nil {
 		return st, false, o.fail(err)
 	}
 	n := len(o.out.Vals)
 	if n == 0 {
+		o.runs = noCode
 		forward := o.finishSplits()
 		return st, forward, nil
 	}
@@ -265,6 +267,7 @@ func (o *sourceOp[T, S, E]) Poll() (connector.Status, bool, error) {
 // forwarded.
 func (o *sourceOp[T, S, E]) pass(st connector.Status) (connector.Status, bool, error) {
 	rows, forward := o.rest, false
+	o.runs = anyCode // the watermark generator
 	if o.body.strategy.Generates() {
 		step := o.splits.OnBatch(o.out.SplitID(), rows.Vals, rows.Times, o.ctx.Now())
 		if step.Active {
@@ -273,6 +276,7 @@ func (o *sourceOp[T, S, E]) pass(st connector.Status) (connector.Status, bool, e
 		rows.Vals, rows.Times = rows.Vals[:step.Taken], rows.Times[:step.Taken]
 		forward = step.Forward
 	}
+	o.runs = noCode
 	err := o.emit.Pass(&rows)
 	n := len(rows.Vals)
 	o.rest.Vals, o.rest.Times = o.rest.Vals[n:], o.rest.Times[n:]

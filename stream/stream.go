@@ -61,16 +61,20 @@ func ID(id string) Option { return option(func(s *settings) { s.Node.ID = id }) 
 
 // apply applies the options of an operator that has no windows.
 func apply(j *Job, n *graph.Node, opts []Option) *graph.Node {
-	if s := settle(n, opts); s.lateness != 0 || s.lateTag != "" {
+	if s := settle(j, n, opts); s.lateness != 0 || s.lateTag != "" {
 		j.failf(n.Site, "AllowedLateness and LateTo are options of Aggregate; a %s has no windows", n.Kind)
 	}
 	return n
 }
 
-func settle(n *graph.Node, opts []Option) *settings {
+func settle(j *Job, n *graph.Node, opts []Option) *settings {
 	s := &settings{Node: n}
 	n.Site = site()
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			j.failf(n.Site, "option %d of the %s is nil", i+1, n.Kind)
+			continue
+		}
 		o.apply(s)
 	}
 	return s
@@ -138,6 +142,9 @@ func Union[T any](s Stream[T], more ...Stream[T]) Stream[T] {
 func KeyBy[K comparable, T any](s Stream[T], key func(T) K) Keyed[K, T] {
 	if err := keyable[K](); err != nil {
 		s.job.failf(site(), "KeyBy: %w", err)
+	}
+	if key == nil {
+		s.job.failf(site(), "KeyBy: the key function is nil")
 	}
 	return Keyed[K, T]{stream: s, key: key}
 }

@@ -301,7 +301,7 @@ func TestErrorsOfFunctions(t *testing.T) {
 	message = failing(t, func(t testing.TB) {
 		streamtest.Process(t, word.self, newFaulty).Push("panic")
 	})
-	mustSay(t, message, "the job failed", "stage process, subtask 0: panic: out of paper", "(*faulty).Process", "harness_test.go")
+	mustSay(t, message, "the job failed", `stage process, subtask 0, operator "process", key panic: panic: out of paper`, "(*faulty).Process", "harness_test.go")
 
 	h := streamtest.Process(t, word.self, newFaulty)
 	h.Push("fine")

@@ -57,6 +57,15 @@ type Operator interface {
 	Close() error
 }
 
+// Witness is an operator that tells what it does, for messages. Its methods are
+// called on the stage's goroutine, also after a panic.
+type Witness interface {
+	// Running tells whether code of the user runs, and whether for a key.
+	Running() (running, forKey bool)
+	// Key is the key it runs for, or ran for last, "" if there is none.
+	Key() string
+}
+
 // Source is the operator at the head of a stage without inputs.
 type Source interface {
 	Operator

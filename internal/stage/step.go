@@ -1,6 +1,9 @@
 package stage
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Open opens the operators of a task that its host drives by Work, on one
 // goroutine, instead of by Run. Close must follow, also after an error.
@@ -11,8 +14,12 @@ func (t *Task) Open() (err error) {
 	return t.open()
 }
 
-// workSteps bounds one call of Work.
-const workSteps = 100
+// WorkSteps and WorkTimers bound one call of Work: the batches read, and the
+// timers fired.
+const (
+	WorkSteps  = 100
+	WorkTimers = WorkSteps * advanceBudget
+)
 
 // Work does what there is to do: what was posted, timers that are due,
 // elements that can be read. did tells that there was anything, and that there
@@ -20,7 +27,7 @@ const workSteps = 100
 // After an error only Close may be called.
 func (t *Task) Work() (did bool, err error) {
 	defer t.recovered(&err)
-	for range workSteps {
+	for range WorkSteps {
 		posted := t.mail.full.Load() || len(t.putOff) > 0
 		if err := t.letters(); err != nil {
 			return did, err
@@ -38,8 +45,27 @@ func (t *Task) Work() (did bool, err error) {
 	return true, nil
 }
 
-// Close closes the operators.
-func (t *Task) Close() { t.close() }
+// Close closes the operators and returns their errors.
+func (t *Task) Close() error {
+	var errs []error
+	t.close(func(_ *Context, err error) { errs = append(errs, err) })
+	return errors.Join(errs...)
+}
+
+// Firing says whose timers are due, and for which key one fired last; "" if none
+// are.
+func (t *Task) Firing() string {
+	for i, op := range t.Operators {
+		at, has := op.NextProcessingTime()
+		if !(t.advancing && t.at == i) && !(has && at <= t.Now() && !t.resting()) {
+			continue
+		}
+		if w, ok := op.(Witness); ok {
+			return describe(t.Contexts[i].Operator, w, true)
+		}
+	}
+	return ""
+}
 
 // Alarm is the earliest time by the wall clock, in milliseconds, at which a
 // processing-time timer may be due. Work at that time makes progress.

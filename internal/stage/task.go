@@ -2,15 +2,10 @@ package stage
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
-	"runtime/debug"
 	"time"
 
 	"github.com/weirstream/weir/connector"
-	"github.com/weirstream/weir/internal/backend/heap"
-	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/watermark"
 )
 
@@ -118,7 +113,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		if p := recover(); p != nil {
 			err = t.panicked(p)
 		}
-		t.close()
+		t.close(func(c *Context, err error) { c.Logger.Warn("closing an operator", "error", err) })
 	}()
 	if err := t.open(); err != nil {
 		return err
@@ -135,30 +130,12 @@ func (t *Task) open() error {
 	return nil
 }
 
-func (t *Task) close() {
+func (t *Task) close(failed func(*Context, error)) {
 	for i, op := range t.Operators {
 		if err := closeOperator(op); err != nil {
-			t.Contexts[i].Logger.Warn("closing an operator", "error", err)
+			failed(t.Contexts[i], err)
 		}
 	}
-}
-
-// panicked makes an error of a panic. State memory that is used up, or a disk
-// that fails, ends in one, for the record in hand cannot be completed; its stack tells nothing.
-func (t *Task) panicked(p any) error {
-	if err, ok := p.(error); ok && (errors.Is(err, memory.ErrBudget) || errors.Is(err, heap.ErrTier)) {
-		return fmt.Errorf("stage %s, subtask %d: %w", t.ID.Stage, t.ID.Subtask, err)
-	}
-	return fmt.Errorf("stage %s, subtask %d: panic: %v\n%s", t.ID.Stage, t.ID.Subtask, p, debug.Stack())
-}
-
-func closeOperator(op Operator) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("close: panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return op.Close()
 }
 
 // outcome is what a step of the loop came to.

@@ -119,8 +119,11 @@ func (s *Stepped) Assign(source string, subtask int, splits ...[]byte) {
 }
 
 // Settle lets the subtasks work until none has anything to do.
-func (s *Stepped) Settle() error {
-	for range s.rounds {
+func (s *Stepped) Settle() error { return s.SettleWithin(s.rounds) }
+
+// SettleWithin is Settle with another bound in place of SteppedOptions.Rounds.
+func (s *Stepped) SettleWithin(rounds int) error {
+	for range rounds {
 		any := false
 		for _, t := range s.a.wiring.tasks {
 			did, err := t.Work()
@@ -136,7 +139,19 @@ func (s *Stepped) Settle() error {
 			return nil
 		}
 	}
-	return errors.New("the job does not come to rest: a timer that sets itself again for a time that has come fires for ever")
+	return s.restless(rounds)
+}
+
+// restless says what the job is busy with.
+func (s *Stepped) restless(rounds int) error {
+	bound := fmt.Sprintf("the job does not come to rest: the bound of a step is %d rounds, each of up to %d batches of records or %d timers in a subtask",
+		rounds, stage.WorkSteps, stage.WorkTimers)
+	for _, t := range s.a.wiring.tasks {
+		if firing := t.Firing(); firing != "" {
+			return fmt.Errorf("%s, and timers are due still, of %s. One that sets itself again for a time that has come fires for ever; if it has an end, take smaller steps", bound, firing)
+		}
+	}
+	return fmt.Errorf("%s; take smaller steps", bound)
 }
 
 // Alarm is the earliest time, in milliseconds, at which a processing-time timer
@@ -208,18 +223,19 @@ func (s *Stepped) Subtasks(operator string) []Subtask {
 }
 
 // Close closes the operators. Nothing is left behind; the error says if state
-// memory was.
+// memory was, and what operators return.
 func (s *Stepped) Close() error {
+	var errs []error
 	if w := s.a.wiring; w != nil {
 		for _, t := range w.tasks {
-			t.Close()
+			errs = append(errs, t.Close())
 		}
 	}
 	s.a.cancel(errDone)
 	if n := s.a.job.pool.InUse(); n != 0 {
-		return errors.Join(fmt.Errorf("%d bytes of state memory were not given back", n), s.a.job.pool.Close())
+		errs = append(errs, fmt.Errorf("%d bytes of state memory were not given back", n))
 	}
-	return s.a.job.pool.Close()
+	return errors.Join(append(errs, s.a.job.pool.Close())...)
 }
 
 // fifo is a queue without bounds between two subtasks of one goroutine.

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -64,8 +65,36 @@ func TestSteppedGivesUpOnATimerThatFiresForEver(t *testing.T) {
 	})
 	s.Assign("source", 0, split(t, 1))
 	err := s.Settle()
-	if err == nil || !strings.Contains(err.Error(), "does not come to rest") {
-		t.Errorf("Settle returned %v", err)
+	for _, part := range []string{"does not come to rest: the bound of a step is 2 rounds", "102400 timers", `of operator "treadmill", key 1. One`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("Settle returned %v; want %q", err, part)
+		}
+	}
+}
+
+// clumsy cannot be closed.
+type clumsy struct{}
+
+func (clumsy) Process(*stream.Ctx[int, int], int) error { return nil }
+func (clumsy) Close() error                             { return errors.New("the lid is stuck") }
+
+func TestSteppedReturnsErrorsOfClose(t *testing.T) {
+	j := stream.NewJob("stepped")
+	keyed := stream.KeyBy(stream.FromSlice(j, "source", []int{1}), func(v int) int { return v })
+	stream.To(stream.Process(keyed, "clumsy", func(*state.Registry) clumsy { return clumsy{} }), "sink", connector.Discard[int]())
+	g, err := j.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewStepped(g, SteppedOptions{Parallelism: 2, Attempt: 1, Blobs: mem.New(), Now: func() int64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Close()
+	for _, part := range []string{`operator "clumsy", subtask 0: the lid is stuck`, `operator "clumsy", subtask 1: the lid is stuck`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("Close returned %v; want %q", err, part)
+		}
 	}
 }
 
