@@ -123,6 +123,16 @@ func (e *CommitError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *CommitError) Unwrap() error { return e.Err }
 
+// Inspector is what a Committer may be besides: one that tells what a commit
+// would find. A start asks it before it goes back to an older snapshot, so that
+// losses show while the job can still stay where it is.
+type Inspector[C any] interface {
+	// Inspect answers as Commit would, and changes nothing: committables that
+	// are known to be lost are a *CommitError each. What cannot be told without
+	// trying is no error. It runs before any Commit.
+	Inspect(ctx context.Context, committables []C) error
+}
+
 // Committer publishes committables. Commit is idempotent: a committable may
 // come again, also from another process. It runs on one goroutine per sink,
 // checkpoints in order.

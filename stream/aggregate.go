@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/pane"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/window"
@@ -94,6 +95,24 @@ func (b *aggregateBody[K, In, Acc, Mid, Out]) pane() (*pane.Store[Acc], error) {
 	})
 }
 
+// fieldsOf are the keyed states of an aggregate.
+func fieldsOf[Acc any](p *pane.Store[Acc]) []*entry.Field {
+	return []*entry.Field{p.Field(), heap.NewTimerField(entry.EventTime)}
+}
+
+func checkFields(operator string, fields []*entry.Field) func([]snapshotState) error {
+	return func(stored []snapshotState) error { return state.CheckFields(operator, fields, stored) }
+}
+
+// CheckRestore implements stage.RestoreChecker.
+func (b *aggregateBody[K, In, Acc, Mid, Out]) CheckRestore(op *snapshot.Operator) error {
+	p, err := b.pane()
+	if err != nil {
+		return err
+	}
+	return checkKeyed[K](op.ID, op.KeyFormat, op.States, checkFields(op.ID, fieldsOf(p)))
+}
+
 func (b *aggregateBody[K, In, Acc, Mid, Out]) NewOperator() stage.Operator {
 	return &aggregateOp[K, In, Acc, Mid, Out]{body: b, out: newOutputs[Out](b.sides)}
 }
@@ -139,9 +158,8 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) Open(c *stage.Context) (err error) {
 		return o.fail(err)
 	}
 	o.panes.Bind(&o.cur)
-	fields := []*entry.Field{o.panes.Field(), heap.NewTimerField(entry.EventTime)}
-	check := func(stored []snapshotState) error { return state.CheckFields(c.Operator, fields, stored) }
-	if o.store, err = openStore[K](c, &o.cur, fields, check); err != nil {
+	fields := fieldsOf(o.panes)
+	if o.store, err = openStore[K](c, &o.cur, fields, checkFields(c.Operator, fields)); err != nil {
 		return err
 	}
 	if c.Restore != nil && c.Restore.Watermark != nil {

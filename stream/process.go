@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
 )
@@ -103,6 +105,21 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 		err = fmt.Errorf("operator %q: %w", id, err)
 	}
 	return errors.Join(b.reg.Err(), err) // the registry names the operator itself
+}
+
+// CheckRestore implements stage.RestoreChecker.
+func (b *processBody[K, In, Out, P]) CheckRestore(op *snapshot.Operator) error {
+	var errs []error
+	for _, s := range op.Subtasks {
+		if err := b.reg.CheckLists(s.Lists); err != nil {
+			errs = append(errs, err) // the others have the same lists
+			break
+		}
+	}
+	if b.keyed {
+		errs = append(errs, checkKeyed[K](op.ID, op.KeyFormat, op.States, b.reg.Check))
+	}
+	return errors.Join(errs...)
 }
 
 // Fields are the declared keyed states, for tests that look into them.
@@ -266,17 +283,32 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 	if c.Restore == nil || c.Restore.Keyed == nil || len(c.Restore.States) == 0 {
 		return s, nil
 	}
-	if want := s.KeyFormat(); c.Restore.KeyFormat != want {
-		return s, fmt.Errorf("operator %q: %w: it is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
-			c.Operator, state.ErrIncompatible, c.Restore.KeyFormat.ID, want.ID)
-	}
-	if err := check(c.Restore.States); err != nil {
+	if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
 		return s, err
 	}
 	if err := c.Restore.Keyed(groups, s.RestoreSection); err != nil {
 		return s, err
 	}
 	return s, s.Restored()
+}
+
+// checkKeyed tells whether stored keyed states fit an operator.
+func checkKeyed[K comparable](operator string, key *codec.Format, stored []snapshotState, check func([]snapshotState) error) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	want, err := heap.KeyFormat[K]()
+	if err != nil {
+		return fmt.Errorf("operator %q: %w", operator, err)
+	}
+	if key == nil {
+		key = &codec.Format{}
+	}
+	if *key != want {
+		return fmt.Errorf("operator %q: %w: it is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
+			operator, state.ErrIncompatible, key.ID, want.ID)
+	}
+	return check(stored)
 }
 
 // newStore makes a store with its tier, if it has one.

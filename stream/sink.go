@@ -70,15 +70,36 @@ type committer[C any] struct {
 }
 
 func (c *committer[C]) Commit(ctx context.Context, data [][]byte) error {
+	cs, err := c.decode(data)
+	if err != nil {
+		return err
+	}
+	return c.inner.Commit(ctx, cs)
+}
+
+func (c *committer[C]) decode(data [][]byte) ([]C, error) {
 	cs := make([]C, len(data))
 	for i, d := range data {
 		v, err := c.codec.Decode(d)
 		if err != nil {
-			return fmt.Errorf("committable: %w", err)
+			return nil, fmt.Errorf("committable: %w", err)
 		}
 		cs[i] = v
 	}
-	return c.inner.Commit(ctx, cs)
+	return cs, nil
+}
+
+// Inspect implements stage.Inspector.
+func (c *committer[C]) Inspect(ctx context.Context, data [][]byte) error {
+	inspector, ok := c.inner.(connector.Inspector[C])
+	if !ok {
+		return nil
+	}
+	cs, err := c.decode(data)
+	if err != nil {
+		return err
+	}
+	return inspector.Inspect(ctx, cs)
 }
 
 func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/datagen"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/watermark"
@@ -63,14 +64,57 @@ func (b sourceBody[T, S, E]) CanRewind() bool {
 	return !ok || r.CanRewind()
 }
 
-func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
-	var from *E
-	if restored != nil {
-		v, err := b.src.EnumeratorCodec().Decode(restored)
-		if err != nil {
-			return nil, fmt.Errorf("%w of the enumerator: %w: a source of another kind needs another id, or --fresh", state.ErrIncompatible, err)
+// CheckRestore implements stage.RestoreChecker.
+func (b sourceBody[T, S, E]) CheckRestore(op *snapshot.Operator) error {
+	_, err := b.decodeEnumerator(op.Enumerator)
+	if err == nil {
+		err = b.checkSplits(op.SplitFormat)
+	}
+	for _, sub := range op.Subtasks {
+		for _, d := range sub.Splits {
+			if err == nil {
+				_, err = b.decodeSplit(d)
+			}
 		}
-		from = &v
+	}
+	if err != nil {
+		return fmt.Errorf("operator %q: %w", op.ID, err)
+	}
+	return nil
+}
+
+// decodeEnumerator returns nil for the state of none.
+func (b sourceBody[T, S, E]) decodeEnumerator(stored []byte) (*E, error) {
+	if stored == nil {
+		return nil, nil
+	}
+	v, err := b.src.EnumeratorCodec().Decode(stored)
+	if err != nil {
+		return nil, fmt.Errorf("%w of the enumerator: %w: a source of another kind needs another id, or --fresh", state.ErrIncompatible, err)
+	}
+	return &v, nil
+}
+
+func (b sourceBody[T, S, E]) checkSplits(stored *codec.Format) error {
+	if now := b.src.SplitCodec().Format(); stored != nil && stored.ID != now.ID {
+		return fmt.Errorf("%w: its splits are stored as %s, the source has %s: a source of another kind needs another id, or --fresh",
+			state.ErrIncompatible, stored.ID, now.ID)
+	}
+	return nil
+}
+
+func (b sourceBody[T, S, E]) decodeSplit(stored []byte) (S, error) {
+	s, err := b.src.SplitCodec().Decode(stored)
+	if err != nil {
+		return s, fmt.Errorf("split: %w: %w", state.ErrIncompatible, err)
+	}
+	return s, nil
+}
+
+func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
+	from, err := b.decodeEnumerator(restored)
+	if err != nil {
+		return nil, err
 	}
 	inner, err := b.src.NewEnumerator(enumeratorContext[S]{c, b.src.SplitCodec()}, from)
 	if err != nil {
@@ -194,9 +238,8 @@ func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
 	if c.Restore == nil {
 		return nil
 	}
-	if stored, now := c.Restore.SplitFormat, o.codec.Format(); stored != nil && stored.ID != now.ID {
-		return o.fail(fmt.Errorf("%w: its splits are stored as %s, the source has %s: a source of another kind needs another id, or --fresh",
-			state.ErrIncompatible, stored.ID, now.ID))
+	if err := o.body.checkSplits(c.Restore.SplitFormat); err != nil {
+		return o.fail(err)
 	}
 	return o.addSplits(c.Restore.Splits)
 }
@@ -207,9 +250,9 @@ func (o *sourceOp[T, S, E]) addSplits(encoded [][]byte) error {
 	}
 	splits := make([]S, len(encoded))
 	for i, d := range encoded {
-		s, err := o.codec.Decode(d)
+		s, err := o.body.decodeSplit(d)
 		if err != nil {
-			return o.fail(fmt.Errorf("split: %w: %w", state.ErrIncompatible, err))
+			return o.fail(err)
 		}
 		splits[i] = s
 		o.splits.Add(s.SplitID())

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/twophase"
 )
 
 // Case 7.
@@ -200,6 +201,51 @@ func TestFencedCommitIsResolved(t *testing.T) {
 			if seen.Load() != 1 {
 				t.Errorf("%d descriptions were asked for", seen.Load())
 			}
+		}
+	}
+}
+
+// A start that would go back asks before, and nothing is ended by that.
+func TestInspectTellsWhatIsLost(t *testing.T) {
+	c := newCluster(t)
+	j := newJob(c)
+	j.start(1, nil)
+	j.write(1)
+	j.checkpoint()
+	txn := j.pending[0].Txn
+	inspector := j.committer.(connector.Inspector[twophase.Committable[Transaction]])
+	if err := inspector.Inspect(j.deadline(), j.pending); err != nil {
+		t.Errorf("of an open one: %v", err)
+	}
+	for _, test := range []struct {
+		state string
+		epoch int16
+		code  int16
+		want  error
+		says  string
+	}{
+		{"CompleteCommit", txn.Epoch + 1, 0, nil, ""},
+		{"CompleteAbort", txn.Epoch + 1, 0, connector.ErrTransactionLost, "before its timeout: by hand"},
+		{"Empty", txn.Epoch + 1, 0, nil, ""}, // the answer to a commit may tell
+		{"Empty", 0, kerr.TransactionalIDNotFound.Code, connector.ErrTransactionUnknown, "this is another cluster"},
+	} {
+		fault(c.fake, kmsg.DescribeTransactions, 1, describeTransactions(test.state, txn.ProducerID, test.epoch, test.code))
+		err := inspector.Inspect(j.deadline(), j.pending)
+		if !errors.Is(err, test.want) || test.want == nil && err != nil || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s epoch %d code %d: got %v, want %v", test.state, test.epoch, test.code, err, test.want)
+		}
+	}
+	if !c.blocked(j.topic) {
+		t.Error("looking ended the transaction")
+	}
+}
+
+// Where the timeout has passed it is the likely cause; before that it is not.
+func TestWhyATransactionWasAborted(t *testing.T) {
+	txn := Transaction{ID: "x", Opened: time.UnixMilli(1000), Timeout: time.Minute}
+	for at, says := range map[time.Duration]string{time.Second: "before its timeout", 2 * time.Minute: "not committed within its timeout"} {
+		if err := lostError(txn, kadm.DescribedTransaction{State: "CompleteAbort"}, txn.Opened.Add(at)); !strings.Contains(err.Error(), says) {
+			t.Errorf("after %v: %v", at, err)
 		}
 	}
 }

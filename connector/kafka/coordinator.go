@@ -31,13 +31,16 @@ func (c *coordinator) Commit(ctx context.Context, t Transaction) error {
 
 func (c *coordinator) RecoverAndCommit(ctx context.Context, t Transaction) error {
 	return c.ender.commit(ctx, t, func(age time.Duration, err error) {
-		log := c.ctx.Logger()
-		if err != nil {
-			log = log.With("error", err)
-		}
-		log.Warn("a transaction waits for its commit for more than half of its timeout; after the timeout its data is lost",
-			"transaction", t.ID, "age", age, "kafka.TransactionTimeout", t.Timeout)
+		c.ctx.Logger().Warn("a transaction waits for its commit: the brokers do not answer it; where they abort it after its timeout its data is lost",
+			"transaction", t.ID, "age", age, "kafka.TransactionTimeout", t.Timeout, "error", err)
 	})
+}
+
+// Inspect implements twophase.Inspector.
+func (c *coordinator) Inspect(ctx context.Context, t Transaction) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	defer cancel()
+	return c.ender.inspect(ctx, t)
 }
 
 // Open lists the lineage's open transactions, under whatever prefix.

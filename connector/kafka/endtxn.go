@@ -111,14 +111,13 @@ func (e *ender) end(ctx context.Context, t Transaction, commit bool) error {
 // commit commits a transaction, however often it takes. A repeated request is
 // answered like the first.
 func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Duration, err error)) error {
-	warned := false
+	next := time.Now().Add(warnAfter)
 	remind := func(err error) {
-		if age := time.Since(t.Opened); !warned && age > t.Timeout/2 {
-			warned = true
-			warn(age, err)
+		if now := time.Now(); now.After(next) {
+			next = now.Add(warnEvery)
+			warn(now.Sub(t.Opened), err)
 		}
 	}
-	remind(nil)
 	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
 		err := e.end(ctx, t, true)
 		switch {
@@ -138,6 +137,13 @@ func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Du
 		pause(ctx, wait)
 	}
 }
+
+const (
+	// warnAfter is how long a commit fails before it is told of; warnEvery is
+	// how often from then on.
+	warnAfter = 10 * time.Second
+	warnEvery = time.Minute
+)
 
 // isOver says whether the brokers know no open transaction of that identity:
 // it may have been committed or aborted.
@@ -163,32 +169,73 @@ func isRefused(err error) bool {
 // resolve finds out what became of a transaction that is over: nil if it was
 // committed, again if the request is to be repeated.
 func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again bool, err error) {
-	d, err := e.describe(ctx, t.ID)
-	if ctx.Err() != nil {
+	became, d, err := e.fateOf(ctx, t)
+	switch {
+	case ctx.Err() != nil:
 		return false, fmt.Errorf("outcome of transaction %s: %w", t, ctx.Err())
+	case became == outcomeCommitted:
+		return false, nil
+	case became == outcomeOpen:
+		return true, nil
+	case errors.Is(err, kerr.TransactionalIDNotFound):
+		return false, unknown(t, cause, e.notKnown())
+	case err != nil:
+		return false, unknown(t, cause, err.Error())
+	case became == outcomeAborted:
+		return false, fmt.Errorf("%w (commit was answered %w)", lostError(t, d, time.Now()), cause)
+	default:
+		return false, unknown(t, cause, fmt.Sprintf("state %s, producer %d epoch %d", d.State, d.ProducerID, d.ProducerEpoch))
 	}
-	became := outcomeUnknown
+}
+
+// fateOf is what the brokers, or else the witness, tell of a transaction; err is
+// theirs.
+func (e *ender) fateOf(ctx context.Context, t Transaction) (became fate, d kadm.DescribedTransaction, err error) {
+	d, err = e.describe(ctx, t.ID)
+	if ctx.Err() != nil {
+		return outcomeUnknown, d, ctx.Err()
+	}
 	if err == nil {
 		became = outcome(t, d)
 	}
 	if became != outcomeCommitted && became != outcomeOpen && e.witnessed(ctx, t) {
 		became = outcomeCommitted
 	}
+	return became, d, err
+}
+
+// inspect returns an error if a commit would surely not succeed. Where the
+// brokers do not tell, the answer to a commit may.
+func (e *ender) inspect(ctx context.Context, t Transaction) error {
+	became, d, err := e.fateOf(ctx, t)
 	switch {
-	case became == outcomeCommitted:
-		return false, nil
-	case became == outcomeOpen:
-		return true, nil
+	case ctx.Err() != nil:
+		return e.config.unreachable(e.config.startTimeout, err)
+	case became == outcomeCommitted || became == outcomeOpen:
+		return nil
 	case errors.Is(err, kerr.TransactionalIDNotFound):
-		return false, unknown(t, cause, "the brokers have forgotten the transactional id")
+		return fmt.Errorf("%w: %s: %s", connector.ErrTransactionUnknown, t, e.notKnown())
 	case err != nil:
-		return false, unknown(t, cause, err.Error())
+		return fmt.Errorf("outcome of transaction %s: %w", t, final(err))
 	case became == outcomeAborted:
-		return false, fmt.Errorf("%w: %s was aborted, most likely because it was not committed within its timeout (state %s, epoch %d; commit was answered %w)",
-			connector.ErrTransactionLost, t, d.State, d.ProducerEpoch, cause)
-	default:
-		return false, unknown(t, cause, fmt.Sprintf("state %s, producer %d epoch %d", d.State, d.ProducerID, d.ProducerEpoch))
+		return lostError(t, d, time.Now())
 	}
+	return nil
+}
+
+// notKnown is why an id that the brokers do not know may be none of theirs.
+func (e *ender) notKnown() string {
+	return fmt.Sprintf("the brokers at %s do not know the transactional id: they have forgotten it, or this is another cluster than it was written to", e.config.names())
+}
+
+// lostError is the error of a transaction that was aborted. Before its timeout that
+// was not the brokers' own doing.
+func lostError(t Transaction, d kadm.DescribedTransaction, now time.Time) error {
+	why := "most likely because it was not committed within its timeout"
+	if now.Before(t.Opened.Add(t.Timeout)) {
+		why = "before its timeout: by hand, or by another program that used its id"
+	}
+	return fmt.Errorf("%w: %s was aborted, %s (state %s, epoch %d)", connector.ErrTransactionLost, t, why, d.State, d.ProducerEpoch)
 }
 
 func unknown(t Transaction, cause error, found string) error {

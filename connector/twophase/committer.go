@@ -37,6 +37,26 @@ func (c *committer[C]) Commit(ctx context.Context, committables []Committable[C]
 	return errors.Join(failed...)
 }
 
+// Inspect implements connector.Inspector.
+func (c *committer[C]) Inspect(ctx context.Context, committables []Committable[C]) error {
+	inspector, ok := c.coordinator.(Inspector[C])
+	if !ok {
+		return nil
+	}
+	var failed []error
+	for i, t := range committables {
+		err := inspector.Inspect(ctx, t.Txn)
+		if err == nil {
+			continue
+		}
+		failed = append(failed, &connector.CommitError{Index: i, Err: fmt.Errorf("checkpoint %d, written by attempt %d: %w", t.Checkpoint, t.Attempt, err)})
+		if !settled(err) {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
+
 // settled reports whether err says what became of a transaction: the others
 // are committed all the same.
 func settled(err error) bool {

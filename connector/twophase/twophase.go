@@ -53,6 +53,13 @@ type Participant[T, C any] interface {
 	Close() error
 }
 
+// Inspector is what a Coordinator may be besides: see connector.Inspector.
+type Inspector[C any] interface {
+	// Inspect returns connector.ErrTransactionLost or ErrTransactionUnknown if
+	// RecoverAndCommit surely would. It changes nothing.
+	Inspect(ctx context.Context, txn C) error
+}
+
 // Coordinator ends transactions. Its methods run on one goroutine. It retries
 // by itself what may pass, until ctx ends; any other error is fatal.
 type Coordinator[C any] interface {

@@ -39,6 +39,11 @@ type StartOptions struct {
 	// where they are lost or their outcome is unknown, 0 for none. It counts
 	// for no other snapshot: a supervisor that repeats it accepts no new loss.
 	AcceptLoss int64
+	// Prepare is called once the snapshot is chosen and loaded, and before the
+	// choice is on record: it makes sure that the job fits a.Restored, and makes
+	// the committers, by operator id. It must change nothing that outlives the
+	// process. May be nil.
+	Prepare func(ctx context.Context, a *Attempt) (map[string]stage.Committer, error)
 	// Describer puts splits and committables into words. May be nil.
 	Describer Describer
 	// After is the attempt of this process that the start follows, 0 for the
@@ -104,6 +109,9 @@ type Attempt struct {
 	// begun is the start that chose Restored, from is the choice.
 	begun *start
 	from  origin
+	// left is what the job would have gone on from, had the request not chosen
+	// another place; nil for nothing, or if it had gone on from Restored.
+	left *candidate
 	// owned are the ids of earlier checkpoints that are the engine's to
 	// delete, ascending.
 	owned []int64
@@ -208,6 +216,9 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 	}
 	killpoint.Reach("start.chosen")
 	a := s.attempt(from)
+	if err := s.prepare(ctx, a); err != nil {
+		return nil, err
+	}
 	restored := Record{
 		Version: RecordVersion, Kind: RestoredRecord, Attempt: a.Number, Time: s.Now(), Explicit: from.explicit,
 	}
@@ -371,6 +382,11 @@ func (s *start) attempt(from origin) *Attempt {
 		Lineage: s.claim.Lineage, Number: s.claim.Attempt, ledger: s.ledger, now: s.Now, log: s.Logger,
 		NextID: 1 + max(s.largest, s.view.largestID()), begun: s, from: from,
 	}
+	if from.explicit {
+		if all := s.view.continuation(); len(all) > 0 && (from.found == nil || !all[0].ref.same(from.ref)) {
+			a.left = &all[0]
+		}
+	}
 	if from.found != nil {
 		a.Restored, a.RestoredBlobs, a.RestoredDir = from.meta, from.blobs, from.dir
 		a.NextID = max(a.NextID, from.meta.ID+1)
@@ -409,12 +425,8 @@ func (a *Attempt) record(ctx context.Context, kind RecordKind, last *Ref, outcom
 // attempts left open. Committers are by operator id. It refuses a job that
 // lacks a sink whose committables are not committed yet.
 func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.Committer) error {
-	for _, op := range sortedKeys(a.open) {
-		if committers[op] == nil {
-			return refuse("job %s in %s: snapshot %s holds %s, not known to be committed, and the job has no such sink that commits any more: their output would never be published. "+
-				"Start the job with the sink once and suspend it, which costs nothing; then take the sink out", a.begun.Job, a.begun.Blobs, a.from.ref,
-				a.begun.describe(map[string][]snapshot.Committable{op: a.open[op]}))
-		}
+	if err := a.lacksNone(committers); err != nil {
+		return err
 	}
 	killpoint.Reach("resolve.begin")
 	if err := a.commitRestored(ctx, committers); err != nil {

@@ -108,9 +108,18 @@ func (a *attempt) run(parent, starting context.Context) (err error) {
 	case !stop():
 		return context.Cause(starting)
 	case err != nil:
-		return a.overtaken(err)
+		return a.standing(a.overtaken(err))
 	}
-	return a.overtaken(a.work())
+	return a.standing(a.overtaken(a.work()))
+}
+
+// standing adds to an error where the job stands, if this start has moved it
+// and nothing was completed since.
+func (a *attempt) standing(err error) error {
+	if a.start == nil || a.parent.Err() != nil || a.coordinator != nil && a.coordinator.Status().Completed > 0 {
+		return err
+	}
+	return a.start.Standing(err)
 }
 
 // overtakenTimeout bounds the look into the ledger after an error.
@@ -133,15 +142,28 @@ func (a *attempt) claim() error {
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
 		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Time: a.opts.Time, AcceptLoss: a.opts.AcceptLoss, Describer: newDescriber(a.job.graph), After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
 		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
+		Prepare: a.fit,
 	})
-	if err != nil {
-		if a.opts.RestorePath != "" {
-			return coord.AsFatal(err) // what was asked for by hand is not retried in the dark
-		}
-		return err
+	switch {
+	case err == nil:
+		a.start = start
+		return nil
+	case a.opts.RestorePath != "" && a.start == nil:
+		err = coord.AsFatal(err) // what was asked for by hand is not retried in the dark
 	}
-	a.start = start
-	return nil
+	a.start = nil // it is not on record
+	return err
+}
+
+// fit plans the job for the snapshot that a start has chosen, and makes the
+// committers.
+func (a *attempt) fit(_ context.Context, chosen *coord.Attempt) (map[string]stage.Committer, error) {
+	a.start = chosen
+	err := guarded(a.layOut)
+	if err == nil {
+		err = a.openCommitters()
+	}
+	return a.committers, err
 }
 
 // openDir opens the directory that a savepoint is written below.
@@ -175,15 +197,8 @@ func (a *attempt) exactlyOnce() bool {
 	return false
 }
 
-// prepare plans the stages for the restored state, settles what sinks have
-// open, and makes the tasks.
+// prepare settles what sinks have open, and makes the tasks.
 func (a *attempt) prepare() error {
-	if err := a.layOut(); err != nil {
-		return err
-	}
-	if err := a.openCommitters(); err != nil {
-		return err
-	}
 	if err := a.start.ResolveSinks(a.ctx, a.committers); err != nil {
 		return err
 	}
@@ -218,6 +233,9 @@ func (a *attempt) layOut() error {
 	if a.restored, err = newRestored(a.start.Restored, a.job.graph); err != nil {
 		return coord.AsFatal(err)
 	}
+	if err := a.restored.check(a.job.graph); err != nil {
+		return coord.AsFatal(err)
+	}
 	if err := a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism); err != nil {
 		return coord.AsFatal(err)
 	}
@@ -232,7 +250,7 @@ func (a *attempt) openCommitters() error {
 			continue
 		}
 		err := guarded(func() error {
-			c, err := b.NewCommitter(committerContext{a, n.ID})
+			c, err := b.NewCommitter(committerContext{a, a.start, n.ID})
 			if c != nil {
 				a.committers[n.ID] = guardedCommitter{c}
 			}
@@ -410,14 +428,15 @@ func (a *attempt) Committed(id int64) {
 
 // committerContext is what a sink's committer may use.
 type committerContext struct {
-	a  *attempt
-	op string
+	a     *attempt
+	start *coord.Attempt
+	op    string
 }
 
 func (c committerContext) Logger() *slog.Logger { return c.a.job.log.With("operator", c.op) }
 func (c committerContext) Job() string          { return c.a.job.graph.Job }
-func (c committerContext) Lineage() string      { return c.a.start.Lineage }
-func (c committerContext) Attempt() int64       { return c.a.start.Number }
+func (c committerContext) Lineage() string      { return c.start.Lineage }
+func (c committerContext) Attempt() int64       { return c.start.Number }
 func (c committerContext) Operator() string     { return c.op }
 func (c committerContext) Count(name string, n int64) {
 	c.a.job.m.count(c.op, name, n)

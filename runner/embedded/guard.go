@@ -32,6 +32,15 @@ func (g guardedCommitter) Commit(ctx context.Context, committables [][]byte) err
 	return guarded(func() error { return g.inner.Commit(ctx, committables) })
 }
 
+// Inspect implements stage.Inspector.
+func (g guardedCommitter) Inspect(ctx context.Context, committables [][]byte) error {
+	inspector, ok := g.inner.(stage.Inspector)
+	if !ok {
+		return nil
+	}
+	return guarded(func() error { return inspector.Inspect(ctx, committables) })
+}
+
 // Sweep implements stage.Committer.
 func (g guardedCommitter) Sweep(ctx context.Context, stillNewest func() error) error {
 	return guarded(func() error { return g.inner.Sweep(ctx, stillNewest) })

@@ -54,6 +54,17 @@ func newRestored(m *snapshot.Metadata, g *graph.Graph) (*restored, error) {
 	return r, nil
 }
 
+// check tells whether the operators can take over what is stored of them.
+func (r *restored) check(g *graph.Graph) error {
+	var errs []error
+	for _, n := range g.Nodes {
+		if c, ok := n.Body.(stage.RestoreChecker); ok && r.ops[n.ID] != nil {
+			errs = append(errs, guarded(func() error { return c.CheckRestore(r.ops[n.ID]) }))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // holdsState leaves committables to ResolveSinks, which knows those that are
 // committed.
 func holdsState(op *snapshot.Operator) bool {
