@@ -111,7 +111,7 @@ func (e *ender) end(ctx context.Context, t Transaction, commit bool) error {
 // commit commits a transaction, however often it takes. A repeated request is
 // answered like the first.
 func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Duration, err error)) error {
-	next := time.Now().Add(warnAfter)
+	next := time.Now().Add(e.config.warnAfter)
 	remind := func(err error) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(warnEvery)
@@ -138,12 +138,8 @@ func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Du
 	}
 }
 
-const (
-	// warnAfter is how long a commit fails before it is told of; warnEvery is
-	// how often from then on.
-	warnAfter = 10 * time.Second
-	warnEvery = time.Minute
-)
+// warnEvery is how often a commit that goes on failing is told of.
+const warnEvery = time.Minute
 
 // isOver says whether the brokers know no open transaction of that identity:
 // it may have been committed or aborted.

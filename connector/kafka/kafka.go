@@ -70,13 +70,14 @@ type client struct {
 	opts         []kgo.Opt
 	startTimeout time.Duration
 	maxPause     time.Duration // between two tries to end a transaction
+	warnAfter    time.Duration // of failing before a commit is told of
 	// making is held while a client is made: the library changes slices that
 	// lie in opts, which all subtasks share.
 	making *sync.Mutex
 }
 
 func newClientConfig() client {
-	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second, making: &sync.Mutex{}}
+	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second, warnAfter: 10 * time.Second, making: &sync.Mutex{}}
 }
 
 // open makes a client of the user's options and opts, which win. It does not

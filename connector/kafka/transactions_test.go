@@ -198,17 +198,44 @@ func TestOldTransactionsAreToldOf(t *testing.T) {
 	if !strings.Contains(log.String(), txn.ID) {
 		t.Errorf("the warning does not name the transaction: %s", log.String())
 	}
+}
 
+// A commit that succeeds is told of to nobody; one that goes on failing is,
+// with its age and the last error.
+func TestFailingCommitIsToldOf(t *testing.T) {
+	c := newCluster(t)
+	j := newJob(c, TransactionTimeout(time.Minute))
+	j.start(1, nil)
 	j.write(1)
 	j.checkpoint()
 	held := j.pending[0].Txn
-	for _, age := range []time.Duration{31 * time.Second, 29 * time.Second} {
-		warned := 0
-		held.Opened = time.Now().Add(-age)
-		err := newEnderOf(c, t).commit(t.Context(), held, func(time.Duration, error) { warned++ })
-		if want := int(age / (30 * time.Second)); err != nil || warned != want {
-			t.Errorf("a commit at %v: %v, %d warnings, want %d", age, err, warned, want)
+	held.Opened = time.Now().Add(-31 * time.Second)
+	e := newEnderOf(c, t)
+	e.config.warnAfter = time.Nanosecond
+	asked := 0
+	c.fake.ControlKey(int16(kmsg.EndTxn), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.fake.KeepControl()
+		if asked++; asked > 3 {
+			return nil, nil, false
 		}
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.ConcurrentTransactions.Code
+		return resp, nil, true
+	})
+	var warnings []error
+	commit := func() error {
+		return e.commit(t.Context(), held, func(age time.Duration, err error) {
+			if age < 31*time.Second {
+				t.Errorf("age %v", age)
+			}
+			warnings = append(warnings, err)
+		})
+	}
+	if err := commit(); err != nil || len(warnings) != 1 || !errors.Is(warnings[0], kerr.ConcurrentTransactions) {
+		t.Errorf("%v, warnings %v, want one of ConcurrentTransactions", err, warnings)
+	}
+	if err := commit(); err != nil || len(warnings) != 1 {
+		t.Errorf("%v, warnings %v of a commit that succeeds at once", err, warnings)
 	}
 }
 

@@ -122,7 +122,7 @@ func (r lossReport) text() string {
 	for _, c := range r.committed {
 		fmt.Fprintf(&b, "\ncommitted: %s", c)
 	}
-	fmt.Fprintf(&b, "\ninput behind them: %s", r.inputText())
+	fmt.Fprintf(&b, "\ninput behind them, and behind what was committed with them: %s", r.inputText())
 	if unknown > 0 {
 		b.WriteString("\nbefore you choose: look whether the output of this input is there")
 	}

@@ -125,12 +125,12 @@ func (s *start) loadVerified(ctx context.Context, c candidate) (origin, error) {
 	if err != nil || s.sizesOnly {
 		return from, err
 	}
-	killpoint.Reach("start.load")
 	return from, from.verify(ctx)
 }
 
 // verify reads all data files and compares their checksums.
 func (o origin) verify(ctx context.Context) error {
+	killpoint.Reach("start.load")
 	return snapshot.Verify(ctx, o.blobs, o.dir, o.meta)
 }
 

@@ -62,6 +62,8 @@ type Record struct {
 	// Request is what was asked for: in a claim and, where it is used up, in
 	// a restored record.
 	Request *RestoreRequest `json:"request,omitempty"`
+	// AcceptLoss is what a claim was asked to accept, 0 for nothing.
+	AcceptLoss int64 `json:"accept_loss,omitempty"`
 	// Explicit tells that the request chose the snapshot of a restored
 	// record, and not the ledger.
 	Explicit bool `json:"explicit,omitempty"`

@@ -178,7 +178,9 @@ func (s *start) run(ctx context.Context) (a *Attempt, err error) {
 	if err = s.begin(ctx); err == nil {
 		a, err = s.end(ctx)
 	}
-	return a, s.ledger.overtaken(ctx, s.claim.Attempt, err)
+	err = s.ledger.overtaken(ctx, s.claim.Attempt, err)
+	s.noteRefusal(ctx, err)
+	return a, err
 }
 
 // begin claims the job and looks at what there is.
@@ -255,7 +257,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
-		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(),
+		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(), AcceptLoss: s.AcceptLoss,
 	}
 	if r.Lineage == "" || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
 		r.Lineage = s.NewLineage()
@@ -327,7 +329,8 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 		default:
 			if open := s.view.unproven(newest.found); len(open) > 0 {
 				return origin{}, refuse("--fresh would drop %s, which holds %s not known to be committed: their output would never be published. "+
-					"Start the job without --fresh once and suspend it: that commits them, and costs nothing", newest.ref, s.describe(open))
+					"Start the job without --fresh once and suspend it: that commits them, and costs nothing (if that start finds them lost, it takes --accept-loss %d)",
+					newest.ref, s.describe(open), newest.ref.ID)
 			}
 		}
 	}
@@ -342,7 +345,6 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 			s.done(attempt, &from.ref)
 			return s.goOn(ctx)
 		}
-		killpoint.Reach("start.load")
 		err = from.verify(ctx)
 	}
 	switch {
@@ -426,10 +428,12 @@ func (a *Attempt) record(ctx context.Context, kind RecordKind, last *Ref, outcom
 // lacks a sink whose committables are not committed yet.
 func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.Committer) error {
 	if err := a.lacksNone(committers); err != nil {
+		a.begun.noteRefusal(ctx, err)
 		return err
 	}
 	killpoint.Reach("resolve.begin")
 	if err := a.commitRestored(ctx, committers); err != nil {
+		a.begun.noteRefusal(ctx, err)
 		return err
 	}
 	killpoint.Reach("resolve.committed")

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -60,6 +61,8 @@ type TimelineAttempt struct {
 	End string `json:"end"`
 	// Ended is when that was recorded, nil if it was not.
 	Ended *time.Time `json:"ended"`
+	// Refused is why it was refused, as far as that is still known.
+	Refused string `json:"refused,omitempty"`
 }
 
 // TimelineSnapshot is a snapshot, and what it is good for.
@@ -123,9 +126,12 @@ type NextStart struct {
 	Does NextStep `json:"does"`
 	// From is what it goes on from.
 	From *Ref `json:"from"`
-	// Why is the reason of a refusal, or that nothing is left to do. Ledger
+	// Why is the reason of a refusal, or that nothing is left to do. Last is the
+	// attempt that was refused at From, for what From holds is lost, 0 if none
+	// was: the next one will be, too, unless it is told what to do. Ledger
 	// tells that it is the ledger: then nothing said of snapshots is certain.
 	Why    string `json:"why,omitempty"`
+	Last   int64  `json:"last_refused,omitempty"`
 	Ledger bool   `json:"ledger,omitempty"`
 }
 
@@ -183,6 +189,11 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	if t.Next, err = s.next(ctx, broken); err != nil {
 		return nil, err
 	}
+	note, err := readRefusal(ctx, o.Blobs, o.Job)
+	if err != nil {
+		return nil, err
+	}
+	t.addRefusal(note)
 	snapshots, err := s.snapshots(ctx, dirs, t.Next.From)
 	t.Snapshots = append(t.Snapshots, snapshots...)
 	for _, id := range sortedKeys(dirs) {
@@ -244,6 +255,9 @@ func (h *history) timeline() []TimelineAttempt {
 		a := TimelineAttempt{Attempt: n, Lineage: c.Lineage, Host: c.Host, PID: c.PID, Storage: c.Storage, Claimed: timeOf(c.Time)}
 		if c.Request != nil {
 			a.Asked = c.Request.String()
+		}
+		if c.AcceptLoss != 0 {
+			a.Asked = strings.TrimSpace(fmt.Sprintf("%s --accept-loss %d", a.Asked, c.AcceptLoss))
 		}
 		var r Record
 		if r, a.Chose = h.restored[n]; a.Chose {

@@ -242,6 +242,35 @@ func TestTimelineOfEnds(t *testing.T) {
 	}
 }
 
+// A look says that, and why, the last start was refused.
+func TestTimelineOfRefusals(t *testing.T) {
+	j := newLossJob(t)
+	j.publish(1, nil)
+	j.publish(2, nil, "2.0")
+	j.mustStart(StartOptions{AcceptLoss: 7})
+	if err := j.resolve(allLost("2.0")); err == nil {
+		t.Fatal("no refusal")
+	}
+	got := j.look(false)
+	a := got.Attempts[1]
+	if got.Next.Does != GoesOn || got.Next.Last != 2 || !strings.Contains(got.Next.Why, "1 lost") || a.End != "refused" || !strings.Contains(a.Refused, "1 lost") || a.Asked != "--accept-loss 7" {
+		t.Errorf("after a loss: next %+v, attempt %+v", got.Next, a)
+	}
+	// A refusal of something else says nothing of the ordinary command.
+	wantRefusal(t, j.start(StartOptions{RestorePath: "memory:/job/chk-1"}), "lies behind")
+	got = j.look(false)
+	if a := got.Attempts[2]; got.Next.Does != GoesOn || got.Next.Last != 0 || !strings.Contains(a.Refused, "lies behind") {
+		t.Errorf("after -s: next %+v, attempt %+v", got.Next, a)
+	}
+	j.mustStart(StartOptions{AcceptLoss: 2})
+	if err := j.resolve(allLost("2.0")); err != nil {
+		t.Fatal(err)
+	}
+	if got := j.look(false); got.Next.Last != 0 || got.Attempts[3].Refused != "" {
+		t.Errorf("after it was accepted: %+v", got.Next)
+	}
+}
+
 func TestJobs(t *testing.T) {
 	blobs := mem.New()
 	for _, name := range []string{"one/ledger/0000000001", "two/chk-3/_metadata", "three/other/x", "savepoint-x/_metadata", "two/chk-4/x"} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/weirstream/weir/connector/collect"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/jobtest"
+	"github.com/weirstream/weir/internal/storage/file"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/stream"
 )
@@ -60,6 +62,25 @@ func (c *losingCommitter) Commit(ctx context.Context, cs []collect.Committable) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// A snapshot names its exactly-once sinks though they have nothing to commit: who
+// looks at an idle job learns what going back costs.
+func TestSnapshotNamesExactlyOnceSinks(t *testing.T) {
+	dir := t.TempDir()
+	hold := jobtest.NewGate()
+	r := launch(t, dir, embedded.Options{Parallelism: 1}, func(j *stream.Job) {
+		in := jobtest.Script(j, "in", jobtest.Hold[string](hold))
+		stream.To(in, "exact", collect.NewExactlyOnce[string]())
+		stream.To(in, "other", collect.New[string]())
+	})
+	r.reach(hold)
+	r.checkpoint()
+	r.kill()
+	look, err := coord.Look(t.Context(), coord.LookOptions{Job: "test", Blobs: file.New(dir)})
+	if err != nil || !slices.Equal(look.ExactlyOnceSinks, []string{"exact"}) {
+		t.Errorf("%v: exactly-once sinks %v", err, look.ExactlyOnceSinks)
+	}
 }
 
 // A transaction of the newest checkpoint is lost. The job ends, a start says

@@ -80,8 +80,11 @@ func writeTimeline(w io.Writer, t *checkpoint.Timeline) {
 	lineage := ""
 	for _, a := range t.Attempts {
 		var notes []string
-		if a.Lineage != lineage {
+		if a.Chose && a.Lineage != lineage {
 			notes, lineage = []string{"begins lineage " + a.Lineage}, a.Lineage
+		}
+		if a.Refused != "" {
+			notes = append(notes, "refused: "+a.Refused)
 		}
 		end := a.End
 		if a.Ended != nil {
@@ -119,6 +122,9 @@ func writeLosses(w io.Writer, losses []checkpoint.AcceptedLoss) {
 func nextStart(n checkpoint.NextStart) string {
 	switch n.Does {
 	case checkpoint.GoesOn:
+		if n.Last != 0 {
+			return fmt.Sprintf("goes on from %s, at which attempt %d was refused (below): it takes a decision.", n.From, n.Last)
+		}
 		return fmt.Sprintf("goes on from %s.", n.From)
 	case checkpoint.IsRefused, checkpoint.WasCanceled:
 		return "is refused: " + n.Why
