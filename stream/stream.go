@@ -164,7 +164,7 @@ func SideOutput[Out, T any](s Stream[Out], tag Tag[T]) Stream[T] {
 	for _, in := range s.inputs {
 		b, ok := in.node.Body.(sideBody)
 		if !ok {
-			s.job.failf(site(), "%s %q has no side outputs", in.node.Kind, in.node.ID)
+			s.job.failf(site(), "the %s of %s has no side outputs: functions and aggregates have", in.node.Kind, in.node.Site)
 			continue
 		}
 		if err := b.side(tag.name, func() side { return newSide[T]() }); err != nil {

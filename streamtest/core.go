@@ -2,6 +2,8 @@ package streamtest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/stream"
+	"github.com/weirstream/weir/window"
 )
 
 // inputID is the id of the source of a harness.
@@ -21,18 +24,40 @@ type core struct {
 	graph *graph.Graph
 	opts  options
 	blobs storage.Blobs
-	// clock is the wall clock in milliseconds.
-	clock int64
+	clock clock
+	// outputs are the ids of the sinks that fill outputs.
+	outputs map[string]bool
 
-	sides     int
 	starts    int64
 	snapshots int64
 	// run is nil before the first step, and after the last.
 	run    *embedded.Stepped
 	trying int
+	// ending tells that the input has ended.
+	ending bool
+	// busy tells that code under test may be running.
+	busy   bool
 	failed bool
 	closed bool
 }
+
+// clock is the wall clock of a harness. That of the engine counts milliseconds.
+type clock struct {
+	millis int64
+	rest   time.Duration
+}
+
+func clockAt(t time.Time) clock {
+	return clock{t.UnixMilli(), time.Duration(t.Nanosecond()) % time.Millisecond}
+}
+
+// after is the clock d later.
+func (c clock) after(d time.Duration) clock {
+	d += c.rest
+	return clock{c.millis + d.Milliseconds(), d % time.Millisecond}
+}
+
+func (c clock) time() time.Time { return time.UnixMilli(c.millis).Add(c.rest).UTC() }
 
 func (c *core) build() {
 	c.t.Helper()
@@ -40,12 +65,38 @@ func (c *core) build() {
 	if err != nil {
 		c.t.Fatalf("the pipeline cannot be built: %v", err)
 	}
-	c.graph = g
+	c.graph = &graph.Graph{Job: g.Job, Nodes: beside(g.Nodes, c.outputs)}
+}
+
+// beside puts sinks into the subtasks of the operators whose output they take,
+// each producer's into a sink of its own: a record is to tell the subtask that
+// emitted it.
+func beside(nodes []*graph.Node, sinks map[string]bool) []*graph.Node {
+	var all []*graph.Node
+	for _, n := range nodes {
+		if !sinks[n.ID] {
+			all = append(all, n)
+			continue
+		}
+		for i, in := range n.Inputs {
+			one := *n
+			if i > 0 {
+				one.ID = fmt.Sprintf("%s-from-%d", n.ID, i+1)
+			}
+			if in.Partition != graph.Broadcast {
+				in.Partition, one.Parallelism = graph.Forward, in.From.Parallelism
+			}
+			one.Inputs = []graph.Edge{in}
+			all = append(all, &one)
+		}
+	}
+	return all
 }
 
 // running makes sure that the job runs, for a step that the test calls by name.
 func (c *core) running(step string) {
 	c.t.Helper()
+	c.idle(step)
 	switch {
 	case c.closed:
 		c.t.Fatalf("%s after Close", step)
@@ -56,49 +107,80 @@ func (c *core) running(step string) {
 	}
 }
 
+// idle refuses a step from within another.
+func (c *core) idle(step string) {
+	c.t.Helper()
+	if c.busy {
+		c.t.Fatalf("%s is called by the code under test, while the harness runs it; the test itself is to call it, between two steps", step)
+	}
+}
+
+// work lets code under test run. An error is that of the job.
+func (c *core) work(do func() error) {
+	c.t.Helper()
+	if err := c.guarded(do); err != nil {
+		c.fail(err)
+	}
+}
+
+func (c *core) guarded(do func() error) error {
+	c.busy = true
+	defer func() { c.busy = false }()
+	return do()
+}
+
 // start opens the job, from a snapshot if there is one.
 func (c *core) start(from *Snapshot) {
 	c.t.Helper()
 	c.starts++
 	o := embedded.SteppedOptions{
 		Parallelism: c.opts.parallelism, MaxParallelism: c.opts.maxParallelism, Attempt: c.starts,
-		Blobs: c.blobs, Now: func() int64 { return c.clock },
+		Blobs: c.blobs, Now: func() int64 { return c.clock.millis }, Logger: logger(c.t),
 	}
 	if from != nil {
 		o.From = &from.stored
 	}
-	run, err := embedded.NewStepped(c.graph, o)
-	if err != nil {
-		c.fail(err)
-	}
-	c.run, c.failed = run, false
+	c.work(func() (err error) {
+		c.run, err = embedded.NewStepped(c.graph, o)
+		return err
+	})
+	c.failed = false
 	if from == nil {
 		split, err := json.Marshal(channel{})
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		run.Assign(inputID, 0, split)
+		c.run.Assign(inputID, 0, split)
 	}
 	c.settle()
 }
 
+// endRounds bounds the work of a step when the input has ended. A timer that
+// sets itself again does so for ever then: event time is at its end.
+const endRounds = 10
+
 // settle lets the job work until nothing is left to do.
 func (c *core) settle() {
 	c.t.Helper()
-	if err := c.run.Settle(); err != nil {
-		c.fail(err)
-	}
+	c.work(func() error {
+		if c.ending {
+			return c.run.SettleWithin(endRounds)
+		}
+		return c.run.Settle()
+	})
 }
 
 // advance moves the clock, from timer to timer.
-func (c *core) advance(to int64) {
+func (c *core) advance(to clock) {
 	c.t.Helper()
 	for {
 		at, ok := c.run.Alarm()
-		if !ok || at > to {
+		if !ok || at > to.millis {
 			break
 		}
-		c.clock = max(c.clock, at)
+		if at > c.clock.millis {
+			c.clock = clock{millis: at}
+		}
 		c.settle()
 	}
 	c.clock = to
@@ -108,6 +190,9 @@ func (c *core) advance(to int64) {
 // fail ends the job with its error: the test with it, unless it is tried.
 func (c *core) fail(err error) {
 	c.t.Helper()
+	if errors.Is(err, window.ErrNoTimestamp) {
+		err = fmt.Errorf("give the harness streamtest.Timestamps, or use PushAt: %w", err)
+	}
 	c.stop()
 	c.failed = true
 	if c.trying > 0 {
@@ -124,7 +209,7 @@ func (c *core) stop() {
 		return
 	}
 	c.run = nil
-	if err := run.Close(); err != nil {
+	if err := c.guarded(run.Close); err != nil {
 		c.t.Errorf("closing the job: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -14,7 +15,9 @@ type Crash struct {
 	checkpoint int
 	random     bool
 	seed       uint64
-	then       int
+	// then is the parallelism after it, where it is set.
+	then    int
+	thenSet bool
 }
 
 // AtRecord crashes when the sources of the start have emitted n records.
@@ -25,23 +28,27 @@ func AtRecord(n int) Crash { return Crash{record: int64(n)} }
 // sources emit another record.
 func AfterCheckpoint(n int) Crash { return Crash{checkpoint: n} }
 
-// AtRandom crashes at a record, or after a checkpoint, drawn by the seed; not at
-// all if the input ends before. The start that follows has a parallelism from 1
-// to 4 drawn as well, unless Then says otherwise.
+// AtRandom crashes at one of the records that are left for the start, or after a
+// checkpoint, drawn by the seed. If none are left it does not crash. The start
+// that follows has a parallelism from 1 to 4 drawn as well, unless Then says
+// otherwise. The log of the test tells what was drawn.
 func AtRandom(seed uint64) Crash { return Crash{random: true, seed: seed} }
 
 // Then gives the start after the crash, and those that follow, a parallelism.
 // Without it the parallelism stays.
 func (c Crash) Then(parallelism int) Crash {
-	c.then = parallelism
+	c.then, c.thenSet = parallelism, true
 	return c
 }
 
 func (c Crash) forRun(s *script) { s.crashes = append(s.crashes, c) }
 
 func (c Crash) String() string {
-	if c.checkpoint > 0 {
+	switch {
+	case c.checkpoint > 0:
 		return fmt.Sprintf("the crash after checkpoint %d", c.checkpoint)
+	case c.random && c.record == 0:
+		return fmt.Sprintf("the crash at random, of seed %d,", c.seed)
 	}
 	return fmt.Sprintf("the crash at record %d", c.record)
 }
@@ -49,26 +56,27 @@ func (c Crash) String() string {
 // check tells what is wrong with a crash.
 func (c Crash) check() error {
 	switch {
-	case c.then < 0:
-		return fmt.Errorf("a job cannot start with parallelism %d", c.then)
+	case c.thenSet && c.then < 1:
+		return fmt.Errorf("Then(%d): an operator has 1 subtask or more", c.then)
 	case !c.random && c.record < 1 && c.checkpoint < 1:
 		return fmt.Errorf("%v cannot be: records and checkpoints count from 1", c)
 	}
 	return nil
 }
 
-// draw settles a random crash, for a job that reads so many records.
-func (c Crash) draw(records int64) Crash {
-	if !c.random {
+// draw settles a random crash, for a start that has so many records left and
+// takes a checkpoint every so many.
+func (c Crash) draw(left, every int64) Crash {
+	if !c.random || left < 1 {
 		return c
 	}
 	random := rand.New(rand.NewPCG(c.seed, 0))
-	if random.IntN(4) == 0 {
-		c.checkpoint = 1 + random.IntN(3)
+	if checkpoints := min(left/every, 3); random.IntN(4) == 0 && checkpoints > 0 {
+		c.checkpoint = 1 + int(random.Int64N(checkpoints))
 	} else {
-		c.record = 1 + random.Int64N(max(records, 1))
+		c.record = 1 + random.Int64N(left)
 	}
-	if c.then == 0 {
+	if !c.thenSet {
 		c.then = 1 + random.IntN(4)
 	}
 	return c
@@ -80,6 +88,12 @@ type script struct {
 	parallelism int
 	every       int64
 	crashes     []Crash
+	// wrong is what is wrong with it.
+	wrong []error
+}
+
+func (s *script) refuse(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Errorf(format, args...))
 }
 
 type runOption func(*script)
@@ -88,33 +102,27 @@ func (o runOption) forRun(s *script) { o(s) }
 
 // CheckpointEvery takes a checkpoint whenever the sources of a start have
 // emitted n further records. The default is an eighth of all records.
-func CheckpointEvery(n int) RunOption { return runOption(func(s *script) { s.every = int64(n) }) }
+func CheckpointEvery(n int) RunOption {
+	return runOption(func(s *script) {
+		if s.every = int64(n); n < 1 {
+			s.refuse("CheckpointEvery(%d): give a number of records above 0", n)
+		}
+	})
+}
 
 func scriptOf(opts []RunOption) (script, error) {
 	var s script
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			s.refuse("option %d is nil", i+1)
+			continue
+		}
 		o.forRun(&s)
-	}
-	if s.parallelism < 0 {
-		return s, fmt.Errorf("a job cannot start with parallelism %d", s.parallelism)
-	}
-	if s.every < 0 {
-		return s, fmt.Errorf("CheckpointEvery(%d): give a number of records above 0", s.every)
 	}
 	for _, c := range s.crashes {
 		if err := c.check(); err != nil {
-			return s, err
+			s.wrong = append(s.wrong, err)
 		}
 	}
-	return s, nil
-}
-
-// settle draws what is random, for a job that reads so many records.
-func (s *script) settle(records int64) {
-	if s.every == 0 {
-		s.every = max(records/8, 1)
-	}
-	for i, c := range s.crashes {
-		s.crashes[i] = c.draw(records)
-	}
+	return s, errors.Join(s.wrong...)
 }

@@ -3,6 +3,7 @@ package streamtest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ func (*example) Context() context.Context  { return context.Background() }
 func (*example) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 func (*example) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 func (*example) Fatal(a ...any)            { panic(fmt.Sprint(a...)) }
+func (*example) Logf(string, ...any)       {}
+func (*example) Log(...any)                {}
+func (*example) Output() io.Writer         { return io.Discard }
 
 // Click is a click on a page.
 type Click struct {

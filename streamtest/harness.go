@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // Harness runs a part of a job by hand. Its methods fail the test with
-// t.Fatal, Expect with t.Error. They are called on the goroutine of the test.
+// t.Fatal, Expect with t.Error. They are called on the goroutine of the test,
+// and not by the code under test.
 type Harness[In, Out any] struct {
 	// Output is the main output.
 	*Output[Out]
@@ -29,19 +31,45 @@ type Harness[In, Out any] struct {
 // step; side outputs are asked for until then, by Side.
 func New[In, Out any](t testing.TB, pipeline func(in stream.Stream[In]) stream.Stream[Out], opts ...Option) *Harness[In, Out] {
 	t.Helper()
-	o := settle(opts)
+	o, err := settle(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := &Harness[In, Out]{Output: &Output[Out]{t: t, name: "the output"}, feed: &feed[In]{wm: math.MinInt64}}
-	h.core = &core{t: t, job: stream.NewJob("test"), opts: o, clock: o.start.UnixMilli(), blobs: mem.New()}
-	var err error
+	h.core = &core{t: t, job: stream.NewJob("test"), opts: o, clock: clockAt(time.Unix(0, 0)), blobs: mem.New(), outputs: map[string]bool{}}
 	if h.of, err = timestampsOf[In](o); err != nil {
 		t.Fatal(err)
 	}
-	in := stream.FromWith(h.core.job, inputID, h.feed, []stream.Option{stream.Parallelism(1)}, h.feed.strategy())
-	h.out = pipeline(in)
-	stream.To(h.out, "test-output", sink[Out]{h.Output})
+	if o.from != nil {
+		h.core.clock = o.from.clock
+		h.resume(o.from)
+	}
+	if o.start != nil {
+		h.core.clock = clockAt(*o.start)
+	}
+	if pipeline == nil {
+		t.Fatal("the pipeline is nil")
+	}
+	h.out = pipeline(stream.FromWith(h.core.job, inputID, h.feed, []stream.Option{stream.Parallelism(1)}, h.feed.strategy()))
+	if reflect.ValueOf(h.out).IsZero() {
+		t.Fatal("the pipeline returns a zero Stream; it is to return what it makes of its input")
+	}
+	output(h.core, h.out, "test-output", h.Output)
 	h.core.build()
 	t.Cleanup(h.Close)
 	return h
+}
+
+// output has a stream fill an output.
+func output[T any](c *core, s stream.Stream[T], id string, to *Output[T]) {
+	stream.To(s, id, sink[T]{to})
+	c.outputs[id] = true
+}
+
+// resume has the input go on as it does from a snapshot.
+func (h *Harness[In, Out]) resume(from *Snapshot) {
+	h.feed.wm, h.feed.ended, h.core.ending = math.MinInt64, from.ended, from.ended
+	h.feed.records, h.feed.times = nil, nil
 }
 
 // Process makes a harness of a function on a keyed stream: stream.Process with
@@ -72,8 +100,11 @@ func Side[T, In, Out any](h *Harness[In, Out], tag stream.Tag[T]) *Output[T] {
 		h.core.t.Fatalf("side output %q is asked for after the first step, which has dropped its records; call Side right after New", tag.Name())
 	}
 	o := &Output[T]{t: h.core.t, name: fmt.Sprintf("side output %q", tag.Name())}
-	h.core.sides++
-	stream.To(stream.SideOutput(h.out, tag), fmt.Sprintf("test-side-%d", h.core.sides), sink[T]{o})
+	s := stream.SideOutput(h.out, tag)
+	if _, err := h.core.job.Build(); err != nil {
+		h.core.t.Fatalf("Side asks the operator whose output the pipeline returns: %v\nThose of other operators are reached within the pipeline, by stream.SideOutput", err)
+	}
+	output(h.core, s, fmt.Sprintf("test-side-%d", len(h.core.outputs)), o)
 	h.core.build()
 	return o
 }
@@ -104,7 +135,7 @@ func (h *Harness[In, Out]) push(v In, at time.Time) {
 	h.core.t.Helper()
 	h.core.running("Push")
 	if h.feed.ended {
-		h.core.t.Fatal("Push after End: the input has ended; push before, or go on from a snapshot taken before with Restore")
+		h.core.t.Fatal("Push after End: the input has ended, here or in the snapshot; push before, or go on from a snapshot taken before with Restore")
 	}
 	h.feed.put(v, at)
 	h.core.settle()
@@ -128,28 +159,30 @@ func (h *Harness[In, Out]) Watermark(at time.Time) {
 
 // Now is the virtual wall clock, by which processing-time timers fire and
 // state with a time to live expires. It moves by AdvanceClock alone.
-func (h *Harness[In, Out]) Now() time.Time { return time.UnixMilli(h.core.clock).UTC() }
+func (h *Harness[In, Out]) Now() time.Time { return h.core.clock.time() }
 
 // AdvanceClock moves the wall clock on. Each processing-time timer on the way
-// fires at its own time: the function then finds the clock there.
+// fires at its own time: the function then finds the clock there. Functions see
+// whole milliseconds; what is less adds up.
 func (h *Harness[In, Out]) AdvanceClock(d time.Duration) {
 	h.core.t.Helper()
 	h.core.running("AdvanceClock")
 	if d < 0 {
 		h.core.t.Fatalf("AdvanceClock(%v): the wall clock of a harness never goes back", d)
 	}
-	h.core.advance(h.core.clock + d.Milliseconds())
+	h.core.advance(h.core.clock.after(d))
 }
 
 // End ends the input: event time goes to its end, so that all event-time timers
 // and windows fire; then EndInput runs. Processing-time timers are dropped.
+// What has ended does not end again after a Restore.
 func (h *Harness[In, Out]) End() {
 	h.core.t.Helper()
 	h.core.running("End")
 	if h.feed.ended {
-		h.core.t.Fatal("End comes twice")
+		h.core.t.Fatal("End comes twice: the input has ended, here or in the snapshot")
 	}
-	h.feed.ended = true
+	h.feed.ended, h.core.ending = true, true
 	h.core.settle()
 }
 
@@ -197,9 +230,11 @@ func (h *Harness[In, Out]) Counter(name string) (sum int64) {
 }
 
 // Close ends the harness as a failure would: without EndInput, with Close of
-// the functions. It is called at the end of the test; further calls do nothing.
+// the functions, whose errors fail the test. It is called at the end of the test;
+// further calls do nothing.
 func (h *Harness[In, Out]) Close() {
 	h.core.t.Helper()
+	h.core.idle("Close")
 	h.core.closed = true
 	h.core.stop()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -270,6 +271,198 @@ func TestASnapshotAfterTheEnd(t *testing.T) {
 		h.Rescale(parallelism)
 		h.Expect() // the end lies before the snapshot
 	}
+}
+
+// The end is in a snapshot, whoever begins from it.
+func TestFromASnapshotAfterTheEnd(t *testing.T) {
+	old := streamtest.Process(t, alarm.key, newAlarms)
+	old.Push(alarm{"a", at(20), false})
+	old.End()
+	s := old.Snapshot()
+	for step, do := range map[string]func(*streamtest.Harness[alarm, string]){
+		"Push":      func(h *streamtest.Harness[alarm, string]) { h.Push(alarm{"a", at(20), false}) },
+		"Watermark": func(h *streamtest.Harness[alarm, string]) { h.Watermark(at(1)) },
+		"End":       func(h *streamtest.Harness[alarm, string]) { h.End() },
+	} {
+		mustSay(t, failing(t, func(t testing.TB) {
+			do(streamtest.Process(t, alarm.key, newAlarms, streamtest.From(s)))
+		}), step)
+	}
+	h := streamtest.Process(t, alarm.key, newAlarms, streamtest.From(s))
+	h.AdvanceClock(time.Second)
+	h.Expect()
+}
+
+func TestTheClockGoesOnFromASnapshot(t *testing.T) {
+	kept := func(r *state.Registry) *dedupe { return newDedupe(r) } // for 24 hours
+	id := Click.RequestID
+	old := streamtest.Process(t, id, kept, streamtest.StartAt(at(1000)))
+	old.AdvanceClock(48*time.Hour + 1500*time.Microsecond)
+	old.Push(Click{ID: "a"})
+	s := old.Snapshot()
+	stood := at(1000).Add(48*time.Hour + 1500*time.Microsecond)
+	expired := func(h *streamtest.Harness[Click, Click], begins time.Time) {
+		t.Helper()
+		if !h.Now().Equal(begins) {
+			t.Errorf("the clock begins at %v, want %v", h.Now(), begins)
+		}
+		h.Push(Click{ID: "a"})
+		h.Expect()
+		h.AdvanceClock(24 * time.Hour)
+		h.Push(Click{ID: "a"})
+		h.Expect(Click{ID: "a"})
+	}
+	expired(streamtest.Process(t, id, kept, streamtest.From(s)), stood)
+	other := streamtest.Process(t, id, kept)
+	other.Push(Click{ID: "b"})
+	other.Take()
+	expired(other.Restore(s), stood)
+	later := streamtest.Process(t, id, kept, streamtest.From(s), streamtest.StartAt(stood.Add(time.Hour)))
+	if !later.Now().Equal(stood.Add(time.Hour)) {
+		t.Errorf("StartAt does not count: %v", later.Now())
+	}
+}
+
+// A day of microseconds is a day.
+func TestTheClockAddsUp(t *testing.T) {
+	h := streamtest.Process(t, alarm.key, newAlarms)
+	h.Push(alarm{"a", time.UnixMilli(2), true})
+	for range 3 {
+		h.AdvanceClock(600 * time.Microsecond)
+		h.Expect()
+	}
+	h.AdvanceClock(200 * time.Microsecond)
+	h.Expect("a 0 wall at 0")
+	if want := time.UnixMilli(2); !h.Now().Equal(want) {
+		t.Errorf("the clock is at %v, want %v", h.Now(), want)
+	}
+}
+
+// An event timer in the past waits for the watermark, one by the wall clock does
+// not.
+func TestTimersInThePast(t *testing.T) {
+	h := streamtest.Process(t, alarm.key, newAlarms, streamtest.StartAt(at(100)))
+	h.Watermark(at(10))
+	h.Push(alarm{"a", at(3), false}, alarm{"b", at(3), true})
+	h.Expect("b 3 wall at 100")
+	h.Watermark(at(10))
+	h.AdvanceClock(time.Minute)
+	h.Expect()
+	h.Watermark(at(10).Add(time.Millisecond))
+	h.Expect("a 3 event")
+}
+
+// site emits in which subtask it works.
+type site struct{ rt *stream.Runtime }
+
+func (s *site) Open(rt *stream.Runtime) error { s.rt = rt; return nil }
+func (s *site) Process(ctx *stream.Ctx[string, int], _ word) error {
+	ctx.Emit(s.rt.Subtask())
+	stream.EmitTo(ctx, sited, s.rt.Subtask())
+	return nil
+}
+
+var sited = stream.NewTag[int]("sited")
+
+// A record tells the subtask of the function, whatever its parallelism.
+func TestRecordsTellTheirSubtask(t *testing.T) {
+	newSite := func(*state.Registry) *site { return &site{} }
+	h := streamtest.New(t, func(in stream.Stream[word]) stream.Stream[int] {
+		one := stream.Process(stream.KeyBy(in, word.self), "three", newSite, stream.Parallelism(3))
+		two := stream.Process(stream.KeyBy(in, word.self), "two", newSite, stream.Parallelism(2))
+		return stream.Rebalance(stream.Union(one, two, stream.Map(one, func(int) int { return 0 })))
+	})
+	for range 2 {
+		subtasks := map[int]bool{}
+		for i := range 20 {
+			h.Push(word(fmt.Sprint("key-", i)))
+			got := h.TakeRecords()
+			if len(got) != 3 {
+				t.Fatalf("%d records of one", len(got))
+			}
+			for _, r := range got {
+				if r.Subtask != r.Value {
+					t.Errorf("subtask %d is said to be %d", r.Value, r.Subtask)
+				}
+				subtasks[r.Subtask] = true
+			}
+		}
+		if len(subtasks) != 3 {
+			t.Errorf("only subtasks %v emit", subtasks)
+		}
+		h.Rescale(1)
+	}
+}
+
+func TestSideOutputsTellTheirSubtask(t *testing.T) {
+	h := streamtest.New(t, func(in stream.Stream[word]) stream.Stream[int] {
+		return stream.Process(stream.KeyBy(in, word.self), "three", func(*state.Registry) *site { return &site{} }, stream.Parallelism(3))
+	})
+	side := streamtest.Side(h, sited)
+	subtasks := map[int]bool{}
+	for i := range 20 {
+		h.Push(word(fmt.Sprint("key-", i)))
+		for _, r := range side.TakeRecords() {
+			if r.Subtask != r.Value {
+				t.Errorf("subtask %d is said to be %d", r.Value, r.Subtask)
+			}
+			subtasks[r.Subtask] = true
+		}
+	}
+	if len(subtasks) != 3 {
+		t.Errorf("only subtasks %v emit", subtasks)
+	}
+}
+
+// chatty logs, and cannot be closed.
+type chatty struct{ rt *stream.Runtime }
+
+func (c *chatty) Open(rt *stream.Runtime) error { c.rt = rt; return nil }
+func (c *chatty) Process(_ *stream.Ctx[stream.NoKey, word], v word) error {
+	c.rt.Logger().Debug("met", "word", v)
+	return nil
+}
+func (c *chatty) Close() error { return errors.New("the lid is stuck") }
+
+func newChatty(*state.Registry) *chatty { return &chatty{} }
+
+// What functions log is in the log of the test, and an error of Close fails it.
+func TestLogAndClose(t *testing.T) {
+	v := observe(t, func(t testing.TB) {
+		streamtest.ProcessUnkeyed(t, newChatty).Push("a")
+	})
+	mustSay(t, strings.Join(v.messages, "\n"), `closing the job: operator "process", subtask 0: the lid is stuck`)
+	mustSay(t, v.logged.String(), "level=DEBUG msg=met operator=process subtask=0 word=a\n")
+	v = observe(t, func(t testing.TB) {
+		streamtest.Run(t, func(job *stream.Job) stream.Stream[word] {
+			return stream.ProcessUnkeyed(stream.FromSlice(job, "words", words(1)), "chatty", newChatty)
+		})
+	})
+	mustSay(t, v.logged.String(), "level=DEBUG msg=met operator=chatty subtask=0 word=word-0\n", "the lid is stuck")
+	if strings.Contains(v.logged.String(), "level=INFO") {
+		t.Errorf("the engine talks:\n%s", &v.logged)
+	}
+}
+
+// treadmill sets its timer again whenever it fires.
+type treadmill struct{ timers state.Timers }
+
+func (m *treadmill) Process(ctx *stream.Ctx[string, string], _ word) error {
+	return m.timers.Set(at(60))
+}
+
+func (m *treadmill) OnTimer(_ *stream.Ctx[string, string], at time.Time) error {
+	return m.timers.Set(at.Add(time.Minute))
+}
+
+func TestATimerWithoutEnd(t *testing.T) {
+	message := failing(t, func(t testing.TB) {
+		h := streamtest.Process(t, word.self, func(r *state.Registry) *treadmill { return &treadmill{state.EventTimers(r)} })
+		h.Push("a")
+		h.Watermark(at(6_000_000)) // a hundred thousand are no matter
+		h.End()
+	})
+	mustSay(t, message, "does not come to rest", "10 rounds", `of operator "process", key a.`, "smaller steps")
 }
 
 // faulty fails in the way its records name.

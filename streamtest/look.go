@@ -77,7 +77,10 @@ func Aggregating[In, Acc, Out any, K comparable](h Any, name string, key K, a ag
 }
 
 // OperatorList returns the elements of an operator list, subtask by subtask,
-// nil if there are none; name and options are as for Value.
+// nil if there are none; name and options are as for Value. It shows what lies
+// in the list: of a function that fills it in its hook Snapshot, what the last
+// snapshot stored, or a Restore brought back. Take a Snapshot first to see what
+// the function holds now.
 func OperatorList[T any](h Any, name string, opts ...state.Option) (elements []T) {
 	c := h.inner()
 	c.t.Helper()
@@ -88,7 +91,7 @@ func OperatorList[T any](h Any, name string, opts ...state.Option) (elements []T
 			continue
 		}
 		for _, s := range c.run.Subtasks(n.ID) {
-			for _, l := range c.freeze(s).Lists {
+			for _, l := range c.lists(s) {
 				if l.Name != name && n.ID+"/"+l.Name != name {
 					continue
 				}

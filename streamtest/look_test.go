@@ -1,6 +1,7 @@
 package streamtest_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -73,6 +74,69 @@ func TestALookSeesWhatHasExpired(t *testing.T) {
 	h.AdvanceClock(30 * time.Second)
 	if held("warm") {
 		t.Error("looking has kept a value from expiring")
+	}
+}
+
+// passer keeps what it passes on, in an operator list.
+type passer struct{ l state.OperatorList[int64] }
+
+func newPasser(r *state.Registry) *passer { return &passer{state.OperatorListIn[int64](r, "passed")} }
+
+func (p *passer) Process(ctx *stream.Ctx[stream.NoKey, int64], v int64) error {
+	p.l.Add(v)
+	ctx.Emit(v)
+	return nil
+}
+
+// Looks leave nothing behind: the harness tells at the end.
+func TestALookAtAListBesideKeyedState(t *testing.T) {
+	h := streamtest.New(t, func(in stream.Stream[int64]) stream.Stream[string] {
+		passed := stream.ProcessUnkeyed(in, "passer", newPasser)
+		return stream.Process(stream.KeyBy(passed, identity), "hoard", newHoard)
+	}, streamtest.Parallelism(2))
+	h.Push(1, 2, 3)
+	got := streamtest.OperatorList[int64](h, "passed")
+	if slices.Sort(got); !slices.Equal(got, []int64{1, 2, 3}) {
+		t.Errorf("the list is %v", got)
+	}
+}
+
+// fragile values cannot be encoded once they are broken.
+type fragile struct{ Broken bool }
+
+type fragileCodec struct{ panics bool }
+
+func (fragileCodec) Format() codec.Format { return codec.Format{ID: "fragile", Version: 1} }
+
+func (c fragileCodec) Append(dst []byte, v fragile) ([]byte, error) {
+	if !v.Broken {
+		return append(dst, 1), nil
+	}
+	if c.panics {
+		panic("broken in codec")
+	}
+	return dst, errors.New("broken in codec")
+}
+
+func (fragileCodec) Decode([]byte) (fragile, error) { return fragile{}, nil }
+
+type fragileList struct{ l state.OperatorList[fragile] }
+
+func (f *fragileList) Process(_ *stream.Ctx[stream.NoKey, int64], v int64) error {
+	f.l.Add(fragile{v < 0})
+	return nil
+}
+
+// A codec that fails in a look fails the test like one that fails in a snapshot.
+func TestALookWithABrokenCodec(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		mustSay(t, failing(t, func(t testing.TB) {
+			h := streamtest.ProcessUnkeyed(t, func(r *state.Registry) *fragileList {
+				return &fragileList{state.OperatorListIn[fragile](r, "l", state.Codec(fragileCodec{panics}))}
+			})
+			h.Push(-1)
+			streamtest.OperatorList[fragile](h, "l", state.Codec(fragileCodec{}))
+		}), "the job failed", "broken in codec")
 	}
 }
 

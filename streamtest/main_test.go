@@ -3,6 +3,7 @@ package streamtest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,8 +19,20 @@ type verdicts struct {
 	testing.TB
 	mu       sync.Mutex
 	messages []string
+	logged   strings.Builder
 	cleanups []func()
 }
+
+// Write makes it its own output.
+func (v *verdicts) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.logged.Write(p)
+}
+
+func (v *verdicts) Output() io.Writer               { return v }
+func (v *verdicts) Log(args ...any)                 { fmt.Fprintln(v, args...) }
+func (v *verdicts) Logf(format string, args ...any) { fmt.Fprintf(v, format+"\n", args...) }
 
 func (v *verdicts) Helper()                  {}
 func (v *verdicts) Context() context.Context { return v.TB.Context() }
@@ -47,6 +60,25 @@ func (v *verdicts) Fatalf(format string, args ...any) {
 // failing runs a test and returns what it fails with.
 func failing(t *testing.T, test func(t testing.TB)) string {
 	t.Helper()
+	messages := strings.Join(observe(t, test).messages, "\n")
+	if strings.Contains(messages, "not given back") {
+		t.Errorf("the test leaves something behind: %s", messages)
+	}
+	return messages
+}
+
+// logs runs a test that passes and returns what it logs.
+func logs(t *testing.T, test func(t testing.TB)) string {
+	t.Helper()
+	v := observe(t, test)
+	if len(v.messages) > 0 {
+		t.Errorf("the test fails: %s", v.messages)
+	}
+	return v.logged.String()
+}
+
+func observe(t *testing.T, test func(t testing.TB)) *verdicts {
+	t.Helper()
 	v := &verdicts{TB: t}
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -58,7 +90,7 @@ func failing(t *testing.T, test func(t testing.TB)) string {
 		test(v)
 	})
 	done.Wait()
-	return strings.Join(v.messages, "\n")
+	return v
 }
 
 // mustSay checks a message for all its parts.

@@ -1,7 +1,9 @@
 package streamtest
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -20,10 +22,17 @@ type SharedOption interface {
 // options are those of a harness.
 type options struct {
 	parallelism, maxParallelism int
-	start                       time.Time
-	from                        *Snapshot
+	// start is nil where none was given.
+	start *time.Time
+	from  *Snapshot
 	// timestamps is a func(In) time.Time, nil for none.
 	timestamps any
+	// wrong is what is wrong with them.
+	wrong []error
+}
+
+func (o *options) refuse(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Errorf(format, args...))
 }
 
 type option func(*options)
@@ -32,8 +41,17 @@ func (o option) forHarness(to *options) { o(to) }
 
 type parallelism int
 
-func (p parallelism) forHarness(o *options) { o.parallelism = int(p) }
-func (p parallelism) forRun(s *script)      { s.parallelism = int(p) }
+func (p parallelism) forHarness(o *options) {
+	if o.parallelism = int(p); p < 1 {
+		o.refuse("Parallelism(%d): an operator has 1 subtask or more", p)
+	}
+}
+
+func (p parallelism) forRun(s *script) {
+	if s.parallelism = int(p); p < 1 {
+		s.refuse("Parallelism(%d): an operator has 1 subtask or more", p)
+	}
+}
 
 // Parallelism is the number of subtasks of every operator that sets none.
 // The default is that of the job's code, or 1.
@@ -41,10 +59,17 @@ func Parallelism(n int) SharedOption { return parallelism(n) }
 
 // MaxParallelism is the number of key groups. The default is that of a job:
 // 128, or more for a large parallelism.
-func MaxParallelism(n int) Option { return option(func(o *options) { o.maxParallelism = n }) }
+func MaxParallelism(n int) Option {
+	return option(func(o *options) {
+		if o.maxParallelism = n; n < 1 {
+			o.refuse("MaxParallelism(%d): there is 1 key group or more", n)
+		}
+	})
+}
 
-// StartAt is where the virtual clock begins. Default the Unix epoch.
-func StartAt(t time.Time) Option { return option(func(o *options) { o.start = t }) }
+// StartAt is where the virtual clock begins. The default is the Unix epoch; with
+// From, where the clock of the snapshot stood.
+func StartAt(t time.Time) Option { return option(func(o *options) { o.start = &t }) }
 
 // Timestamps gives the records of Push their event time, as the watermark
 // strategy of the job's source would. The zero Time means that a record has
@@ -54,15 +79,26 @@ func Timestamps[In any](of func(In) time.Time) Option {
 }
 
 // From begins from the snapshot of another harness: one of an earlier version
-// of the pipeline, for example.
-func From(s *Snapshot) Option { return option(func(o *options) { o.from = s }) }
+// of the pipeline, for example. The wall clock goes on from the snapshot's. If
+// the input had ended there, it has ended.
+func From(s *Snapshot) Option {
+	return option(func(o *options) {
+		if o.from = s; s == nil {
+			o.refuse("From(nil): take a Snapshot first")
+		}
+	})
+}
 
-func settle(opts []Option) options {
-	o := options{parallelism: 1, start: time.Unix(0, 0)}
-	for _, opt := range opts {
+func settle(opts []Option) (options, error) {
+	o := options{parallelism: 1}
+	for i, opt := range opts {
+		if opt == nil {
+			o.refuse("option %d is nil", i+1)
+			continue
+		}
 		opt.forHarness(&o)
 	}
-	return o
+	return o, errors.Join(o.wrong...)
 }
 
 // timestampsOf returns the function given by Timestamps, nil if none was.
@@ -71,9 +107,11 @@ func timestampsOf[In any](o options) (func(In) time.Time, error) {
 		return nil, nil
 	}
 	of, ok := o.timestamps.(func(In) time.Time)
-	if !ok {
-		var in In
-		return nil, fmt.Errorf("the option Timestamps is a %T; the records are of type %T", o.timestamps, in)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("the option Timestamps is a %T; the records are of type %v", o.timestamps, reflect.TypeFor[In]())
+	case of == nil:
+		return nil, errors.New("the function of the option Timestamps is nil")
 	}
 	return of, nil
 }

@@ -41,6 +41,13 @@ func (p *pace) release(n int64) {
 	p.wake()
 }
 
+// sofar is how many records have been emitted.
+func (p *pace) sofar() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.emitted
+}
+
 // crash makes the next poll of a source fail.
 func (p *pace) crash() {
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -32,8 +33,7 @@ func Run[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], opts ...
 	}
 	got, records := straight(t, build, s)
 	if len(s.crashes) > 0 {
-		s.settle(records)
-		got = crashing(t, build, s)
+		got = crashing(t, build, s, records)
 	}
 	return got
 }
@@ -51,8 +51,7 @@ func Survives[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], opt
 		t.Fatal("Survives needs a crash: AtRecord, AfterCheckpoint or AtRandom")
 	}
 	want, records := straight(t, build, s)
-	s.settle(records)
-	got := crashing(t, build, s)
+	got := crashing(t, build, s, records)
 	if lost, extra := compare(want, got); len(lost)+len(extra) > 0 {
 		form := verb(head(lost), head(extra))
 		t.Errorf("with crashes the job emits other records than without: %s lost, %s too many\nlost %s\ntoo many %s",
@@ -73,40 +72,68 @@ func straight[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], s s
 	return out.Values(), job.Status().RecordsIn
 }
 
-// crashing runs a job by a script.
-func crashing[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], s script) []T {
+// crashing runs a job by a script; its sources emit so many records.
+func crashing[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], s script, records int64) []T {
 	t.Helper()
 	out, blobs := collect.NewExactlyOnce[T](), mem.New()
-	for i := 0; ; i++ {
+	if s.every == 0 {
+		s.every = max(records/8, 1)
+	}
+	for i, left := 0, records; ; i++ {
 		var crash Crash
 		if i < len(s.crashes) {
-			crash = s.crashes[i]
+			crash = s.crashes[i].draw(left, s.every)
 		}
 		p := newPace(crash.record)
 		job := makeJob(t, build, out, s.parallelism, blobs, p)
-		crashed, err := drive(t.Context(), job, p, s.every, crash)
+		covered, crashed, err := drive(t.Context(), job, p, s.every, crash)
 		if err != nil {
 			t.Fatalf("start %d: the job failed: %v", i+1, err)
 		}
 		if !crashed {
-			for _, c := range s.crashes[min(i, len(s.crashes)):] {
-				if !c.random {
-					t.Fatalf("%v of start %d was not reached: its sources emitted %d records to their end", c, i+1, p.emitted)
-				}
-			}
+			unreached(t, s.crashes[min(i, len(s.crashes)):], i+1, p.emitted)
 			return out.Values()
 		}
+		left -= covered
 		if crash.then > 0 {
 			s.parallelism = crash.then
 		}
+		t.Logf("start %d: %v has come; the next one begins behind record %d of %d%s", i+1, crash, records-left, records, with(s.parallelism))
+	}
+}
+
+func with(parallelism int) string {
+	if parallelism == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with parallelism %d", parallelism)
+}
+
+// unreached fails the test for crashes that have not come in the last start,
+// unless they are drawn.
+func unreached(t testing.TB, crashes []Crash, start int, emitted int64) {
+	t.Helper()
+	for _, c := range crashes {
+		text := fmt.Sprintf("%v of start %d was not reached: its sources emitted %d records to their end", c, start, emitted)
+		if !c.random {
+			t.Fatal(text)
+		}
+		t.Log(text)
 	}
 }
 
 // makeJob builds a job that writes to out; p, unless nil, paces its sources.
 func makeJob[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], out *collect.Sink[T], parallelism int, blobs storage.Blobs, p *pace) *embedded.Job {
 	t.Helper()
+	if build == nil {
+		t.Fatal("the build function is nil")
+	}
 	j := stream.NewJob("test")
-	stream.To(build(j), "test-output", out)
+	s := build(j)
+	if reflect.ValueOf(s).IsZero() {
+		t.Fatal("the build function returns a zero Stream; it is to return the stream that is looked at")
+	}
+	stream.To(s, "test-output", out)
 	g, err := j.Build()
 	if err != nil {
 		t.Fatalf("the job cannot be built: %v", err)
@@ -125,6 +152,7 @@ func makeJob[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], out 
 		Parallelism: parallelism, MaxParallelism: code.MaxParallelism, Storage: blobs,
 		Checkpoint: checkpoint.Options{Interval: never}, Restart: checkpoint.None{},
 		BufferTimeout: code.BufferTimeout, WatermarkInterval: code.WatermarkInterval,
+		Logger: logger(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +176,8 @@ func prepare(n *graph.Node, p *pace) error {
 }
 
 // drive runs a start of a job, taking checkpoints, until it has crashed or
-// finished.
-func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash Crash) (crashed bool, err error) {
+// finished. The last checkpoint covers so many records of this start.
+func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash Crash) (covered int64, crashed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -158,16 +186,19 @@ func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash C
 		p.release(every)
 		select {
 		case err = <-done:
-			return p.verdict(err)
+			crashed, err = p.verdict(err)
+			return covered, crashed, err
 		case <-p.reached:
 		}
 		if _, err := job.Checkpoint(ctx); err != nil {
 			cancel()
-			return false, errors.Join(err, <-done)
+			return covered, false, errors.Join(err, <-done)
 		}
+		covered = p.sofar()
 		if taken == crash.checkpoint {
 			p.crash()
-			return p.verdict(<-done)
+			crashed, err = p.verdict(<-done)
+			return covered, crashed, err
 		}
 	}
 }

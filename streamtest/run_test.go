@@ -151,12 +151,20 @@ func TestWrongRuns(t *testing.T) {
 			[]string{"the crash at record 0 cannot be", "count from 1"}},
 		{"parallelism below 0", func(t testing.TB) {
 			streamtest.Run(t, counting(7, newTally), streamtest.AtRecord(1).Then(-2))
-		}, []string{"cannot start with parallelism -2"}},
-		{"parallelism of a run below 0", func(t testing.TB) { streamtest.Run(t, counting(7, newTally), streamtest.Parallelism(-2)) },
-			[]string{"cannot start with parallelism -2"}},
-		{"checkpoints at every -1", func(t testing.TB) {
-			streamtest.Run(t, counting(7, newTally), streamtest.CheckpointEvery(-1))
-		}, []string{"CheckpointEvery(-1)"}},
+		}, []string{"Then(-2): an operator has 1 subtask or more"}},
+		{"parallelism of none", func(t testing.TB) {
+			streamtest.Run(t, counting(7, newTally), streamtest.AtRandom(1).Then(0))
+		}, []string{"Then(0): an operator has 1 subtask or more"}},
+		{"parallelism of a run of none", func(t testing.TB) { streamtest.Run(t, counting(7, newTally), streamtest.Parallelism(0)) },
+			[]string{"Parallelism(0): an operator has 1 subtask or more"}},
+		{"checkpoints at every 0", func(t testing.TB) {
+			streamtest.Run(t, counting(7, newTally), streamtest.CheckpointEvery(0))
+		}, []string{"CheckpointEvery(0)"}},
+		{"nil option", func(t testing.TB) { streamtest.Run(t, counting(7, newTally), nil) }, []string{"option 1 is nil"}},
+		{"nil build", func(t testing.TB) { streamtest.Run[int](t, nil) }, []string{"the build function is nil"}},
+		{"zero stream", func(t testing.TB) {
+			streamtest.Run(t, func(*stream.Job) (none stream.Stream[int]) { return none })
+		}, []string{"the build function returns a zero Stream"}},
 		{"a source without end", func(t testing.TB) {
 			streamtest.Run(t, func(job *stream.Job) stream.Stream[int64] {
 				return stream.From(job, "numbers", datagen.Source(-1, func(i int64) int64 { return i }))
@@ -186,6 +194,38 @@ func TestWrongRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { mustSay(t, failing(t, c.test), c.says...) })
 	}
+}
+
+// Random crashes are drawn from what is left, and come.
+func TestRandomCrashesCome(t *testing.T) {
+	for seed := range uint64(40) {
+		starts := 0
+		logged := logs(t, func(t testing.TB) {
+			streamtest.Survives(t, func(job *stream.Job) stream.Stream[int] {
+				starts++
+				return stream.FromSlice(job, "numbers", make([]int, 100))
+			}, streamtest.AtRandom(seed), streamtest.AtRandom(seed+1000), streamtest.AtRandom(seed+2000))
+		})
+		left := strings.Contains(logged, "behind record 100 of 100")
+		if starts != 5 && !left {
+			t.Errorf("seed %d: %d starts, want the straight one and four; logged:\n%s", seed, starts, logged)
+		}
+		if left && !strings.Contains(logged, "was not reached") && starts != 5 {
+			t.Errorf("seed %d: the log does not tell what did not come:\n%s", seed, logged)
+		}
+	}
+}
+
+func TestTheLogTellsWhichCrashesCame(t *testing.T) {
+	logged := logs(t, func(t testing.TB) {
+		streamtest.Run(t, counting(70, newTally), streamtest.CheckpointEvery(10), streamtest.AtRecord(25).Then(3), streamtest.AfterCheckpoint(2),
+			streamtest.AfterCheckpoint(3), streamtest.AtRandom(5))
+	})
+	mustSay(t, logged,
+		"start 1: the crash at record 25 has come; the next one begins behind record 20 of 70, with parallelism 3",
+		"start 2: the crash after checkpoint 2 has come; the next one begins behind record 40 of 70, with parallelism 3",
+		"start 3: the crash after checkpoint 3 has come; the next one begins behind record 70 of 70",
+		"the crash at random, of seed 5, of start 4 was not reached: its sources emitted 0 records")
 }
 
 func TestACrashSaysWhere(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -84,15 +85,35 @@ func (c *core) keyed(step string, name []string) *graph.Node {
 	return op
 }
 
-// freeze takes what an operator's subtask would put into a snapshot. No hook
-// of the function runs.
-func (c *core) freeze(s embedded.Subtask) stage.Part {
+// frozen shows what an operator's subtask would put into a snapshot, and gives
+// it up again. No hook of the function runs, but its codecs do.
+func (c *core) frozen(s embedded.Subtask, read func(stage.Part) error) {
 	c.t.Helper()
-	part, err := s.Operator.Snapshot(&stage.Barrier{})
-	if err != nil {
-		c.fail(err)
-	}
-	return part
+	c.work(func() (err error) {
+		var part stage.Part
+		defer func() {
+			if part.Keyed != nil {
+				part.Keyed.Release()
+			}
+			if p := recover(); p != nil {
+				err = fmt.Errorf("a look into operator %q: panic: %v\n%s", s.Context.Operator, p, debug.Stack())
+			}
+		}()
+		if part, err = s.Operator.Snapshot(&stage.Barrier{}); err != nil {
+			return err
+		}
+		return read(part)
+	})
+}
+
+// lists returns the operator lists of a subtask.
+func (c *core) lists(s embedded.Subtask) (lists []snapshot.ListState) {
+	c.t.Helper()
+	c.frozen(s, func(part stage.Part) error {
+		lists = part.Lists
+		return nil
+	})
+	return lists
 }
 
 // section is the values of one state in one key group.
@@ -121,18 +142,22 @@ const allGroups = -1
 // sections returns the sections of a state in a key group of a subtask.
 func (c *core) sections(s embedded.Subtask, name string, group int) []section {
 	c.t.Helper()
-	part := c.freeze(s)
-	defer part.Keyed.Release()
-	groups := part.Keyed.Groups()
-	if group != allGroups {
-		groups = keygroup.Range{First: group, Last: group}
-	}
 	found := sections{name: name}
-	for g := groups.First; g <= groups.Last; g++ {
-		if err := part.Keyed.EncodeGroup(g, &found); err != nil {
-			c.fail(err)
+	c.frozen(s, func(part stage.Part) error {
+		groups := part.Keyed.Groups()
+		if group != allGroups {
+			groups = keygroup.Range{First: group, Last: group}
 		}
-	}
+		if err := part.Keyed.Settle(); err != nil {
+			return err
+		}
+		for g := groups.First; g <= groups.Last; g++ {
+			if err := part.Keyed.EncodeGroup(g, &found); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	return found.kept
 }
 
@@ -159,9 +184,12 @@ func keyEncoding[K comparable](c *core, op *graph.Node) keygroup.Encoding[K] {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	part := c.freeze(c.run.Subtasks(op.ID)[0])
-	defer part.Keyed.Release()
-	if is := part.Keyed.KeyFormat(); is != encoding.Format() {
+	var is codec.Format
+	c.frozen(c.run.Subtasks(op.ID)[0], func(part stage.Part) error {
+		is = part.Keyed.KeyFormat()
+		return nil
+	})
+	if is != encoding.Format() {
 		c.t.Fatalf("the keys of operator %q are of %s; the test asks by a key of type %v", op.ID, is.ID, reflect.TypeFor[K]())
 	}
 	return encoding
@@ -259,7 +287,7 @@ func (s sighting[K]) open(fields []*entry.Field, cur *entry.Cursor, read func(*h
 	pool := memory.NewPool(0)
 	store, err := heap.New[K](heap.Options{
 		Operator: s.operator, Fields: fields, Cursor: cur, MaxParallelism: s.max, Pool: pool,
-		Range: keygroup.Range{First: s.group, Last: s.group}, Clock: func() int64 { return s.c.clock },
+		Range: keygroup.Range{First: s.group, Last: s.group}, Clock: func() int64 { return s.c.clock.millis },
 	})
 	if err == nil {
 		if err = store.RestoreSection(s.group, s.state, 1, s.data); err == nil {

@@ -1,7 +1,7 @@
 package streamtest
 
 import (
-	"math"
+	"errors"
 
 	"github.com/weirstream/weir/runner/embedded"
 )
@@ -12,6 +12,7 @@ type Snapshot struct {
 	stored embedded.StoredSnapshot
 	// ended tells that the input had ended.
 	ended bool
+	clock clock
 }
 
 // Snapshot takes a snapshot, by a barrier that goes through all operators. The
@@ -20,32 +21,42 @@ func (h *Harness[In, Out]) Snapshot() *Snapshot {
 	h.core.t.Helper()
 	h.core.running("Snapshot")
 	h.core.snapshots++
-	stored, err := h.core.run.Snapshot(h.core.snapshots)
-	if err != nil {
-		h.core.fail(err)
-	}
-	return &Snapshot{stored: *stored, ended: h.feed.ended}
+	var stored *embedded.StoredSnapshot
+	h.core.work(func() (err error) {
+		stored, err = h.core.run.Snapshot(h.core.snapshots)
+		return err
+	})
+	return &Snapshot{stored: *stored, ended: h.feed.ended, clock: h.core.clock}
 }
 
 // Restore ends the job as a failure would and starts it again from a snapshot:
 // all functions are made anew, and everything they hold outside of state is
 // gone. The parallelism may be another one. Event time begins anew, as in a job
-// whose sources begin to read again; the wall clock goes on. What was emitted
-// stays in the outputs. It returns h.
+// whose sources begin to read again; the wall clock goes on, and is not before
+// that of the snapshot. What was emitted stays in the outputs. It returns h.
 func (h *Harness[In, Out]) Restore(from *Snapshot, opts ...SharedOption) *Harness[In, Out] {
 	h.core.t.Helper()
+	h.core.idle("Restore")
 	switch {
 	case h.core.closed:
 		h.core.t.Fatal("Restore after Close")
 	case from == nil:
 		h.core.t.Fatal("Restore from nil; take a Snapshot first")
 	}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			h.core.t.Fatalf("Restore: option %d is nil", i+1)
+		}
 		o.forHarness(&h.core.opts)
 	}
+	if err := errors.Join(h.core.opts.wrong...); err != nil {
+		h.core.t.Fatalf("Restore: %v", err)
+	}
 	h.core.stop()
-	h.feed.wm, h.feed.ended = math.MinInt64, from.ended
-	h.feed.records, h.feed.times = nil, nil
+	h.resume(from)
+	if h.core.clock.time().Before(from.clock.time()) {
+		h.core.clock = from.clock
+	}
 	h.core.start(from)
 	return h
 }
@@ -53,5 +64,8 @@ func (h *Harness[In, Out]) Restore(from *Snapshot, opts ...SharedOption) *Harnes
 // Rescale takes a snapshot and restores it with another parallelism.
 func (h *Harness[In, Out]) Rescale(parallelism int) *Harness[In, Out] {
 	h.core.t.Helper()
+	if parallelism < 1 {
+		h.core.t.Fatalf("Rescale(%d): an operator has 1 subtask or more", parallelism)
+	}
 	return h.Restore(h.Snapshot(), Parallelism(parallelism))
 }
