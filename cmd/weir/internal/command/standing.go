@@ -226,7 +226,9 @@ func (r *register) ended(listed []kafka.ListedTransaction) []entry {
 		e := entry{ListedTransaction: kafka.ListedTransaction{Transaction: h.txn, Name: h.name, State: forgotten}, snapshot: h.snap, saved: &h.txn, outcome: "unknown"}
 		e.Prefix, _, _ = kafka.ParseTransactionalID(h.txn.ID)
 		if l, ok := byID[id.id]; ok {
-			e.State, e.outcome = l.State, l.Outcome(h.txn)
+			if e.State, e.outcome = l.State, l.Outcome(h.txn); e.outcome == "unknown" {
+				e.State = replaced
+			}
 		}
 		r.judge(&e, true)
 		out = append(out, e)
@@ -236,6 +238,9 @@ func (r *register) ended(listed []kafka.ListedTransaction) []entry {
 
 // forgotten is the state of a transaction that the brokers do not know.
 const forgotten = "forgotten"
+
+// replaced is the state of one whose id has gone on to another.
+const replaced = "replaced"
 
 // need is the flag that an action takes on top of --yes, "" for none.
 func (e entry) need(commit bool) string {
