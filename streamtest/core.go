@@ -157,7 +157,7 @@ func (c *core) start(from *Snapshot) {
 
 // endRounds bounds the work of a step when the input has ended. A timer that
 // sets itself again does so for ever then: event time is at its end.
-const endRounds = 10
+const endRounds = 5
 
 // settle lets the job work until nothing is left to do.
 func (c *core) settle() {

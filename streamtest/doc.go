@@ -22,7 +22,7 @@
 //
 // Outputs are taken: Take, TakeRecords and Expect of an Output see what was
 // emitted since the last of them. Side gives a side output. Late and Counter
-// count.
+// count. What functions log is in the log of the test.
 //
 // State is looked at by name and key, with Value, List, Map, Aggregating, Keys
 // and OperatorList, timers with Timers. A look changes nothing: it runs no hook
@@ -32,7 +32,8 @@
 // takes one and restores it, with every function made anew: what a function
 // keeps in a field instead of a state is then gone, and a test that goes on
 // finds out. From begins from the snapshot of another harness, for example of
-// the version of the job before.
+// the version of the job before. An input that had ended in a snapshot has ended
+// after a Restore, and EndInput does not run again.
 //
 // # A whole job
 //
@@ -44,7 +45,9 @@
 // # Failures
 //
 // A wrong use, and an error or panic of the code under test, fails the test at
-// once, with the id of the operator or, for a panic, of its stage, and the
-// stack. Try returns the error instead. A function may end the test itself
-// when it runs in a harness. Harnesses are closed when the test ends.
+// once, with the id of the operator, the key where there is one and, for a
+// panic, the stack. Try returns the error instead. A function may end the test
+// itself when it runs in a harness; it may not call the steps and looks of the
+// harness that runs it. Harnesses are closed when the test ends, and an error of
+// a function's Close fails it.
 package streamtest

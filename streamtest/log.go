@@ -2,6 +2,7 @@ package streamtest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -31,6 +32,20 @@ type reticent struct {
 
 func (r reticent) Enabled(_ context.Context, l slog.Level) bool {
 	return r.operator || l >= slog.LevelWarn
+}
+
+// Handle leaves out what a crash cuts short.
+func (r reticent) Handle(ctx context.Context, record slog.Record) error {
+	cut := false
+	record.Attrs(func(a slog.Attr) bool {
+		err, ok := a.Value.Any().(error)
+		cut = cut || ok && (errors.Is(err, context.Canceled) || errors.Is(err, errCrash))
+		return !cut
+	})
+	if cut && !r.operator {
+		return nil
+	}
+	return r.Handler.Handle(ctx, record)
 }
 
 func (r reticent) WithAttrs(attrs []slog.Attr) slog.Handler {

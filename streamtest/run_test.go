@@ -206,12 +206,9 @@ func TestRandomCrashesCome(t *testing.T) {
 				return stream.FromSlice(job, "numbers", make([]int, 100))
 			}, streamtest.AtRandom(seed), streamtest.AtRandom(seed+1000), streamtest.AtRandom(seed+2000))
 		})
-		left := strings.Contains(logged, "behind record 100 of 100")
-		if starts != 5 && !left {
+		none := strings.Contains(logged, "behind record 100 of 100") && strings.Contains(logged, "was not reached")
+		if starts != 5 && !none { // nothing was left for the last
 			t.Errorf("seed %d: %d starts, want the straight one and four; logged:\n%s", seed, starts, logged)
-		}
-		if left && !strings.Contains(logged, "was not reached") && starts != 5 {
-			t.Errorf("seed %d: the log does not tell what did not come:\n%s", seed, logged)
 		}
 	}
 }
@@ -221,6 +218,9 @@ func TestTheLogTellsWhichCrashesCame(t *testing.T) {
 		streamtest.Run(t, counting(70, newTally), streamtest.CheckpointEvery(10), streamtest.AtRecord(25).Then(3), streamtest.AfterCheckpoint(2),
 			streamtest.AfterCheckpoint(3), streamtest.AtRandom(5))
 	})
+	if strings.Contains(logged, "level=") {
+		t.Errorf("the engine talks of the crashes:\n%s", logged)
+	}
 	mustSay(t, logged,
 		"start 1: the crash at record 25 has come; the next one begins behind record 20 of 70, with parallelism 3",
 		"start 2: the crash after checkpoint 2 has come; the next one begins behind record 40 of 70, with parallelism 3",
