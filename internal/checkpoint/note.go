@@ -27,9 +27,10 @@ type refusedNote struct {
 	Losses *Ref `json:"losses,omitempty"`
 }
 
-// noteRefusal leaves word of a refusal that came after the claim.
+// noteRefusal leaves word of a refusal that came after the claim, or of what
+// does not fit and will not by itself.
 func (s *start) noteRefusal(ctx context.Context, err error) {
-	if !errors.Is(err, ErrRefused) || fenced(err) || s.claim.Attempt == 0 {
+	if !Fatal(err) || errors.Is(err, ErrFinished) || fenced(err) || s.claim.Attempt == 0 {
 		return
 	}
 	n := refusedNote{Version: 1, Attempt: s.claim.Attempt, Time: s.Now(), Why: whyRefused(err)}
