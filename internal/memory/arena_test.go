@@ -258,10 +258,7 @@ func TestArenaModel(t *testing.T) {
 func FuzzArena(f *testing.F) {
 	f.Add([]byte{0, 8, 6, 3, 2, 7, 0, 255, 130, 6, 5, 5, 7})
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		if len(ops) > 4000 {
-			t.Skip("longer programs find nothing more and take long")
-		}
-		model(t, ops)
+		model(t, ops[:min(len(ops), 4000)]) // longer ones find nothing more and take long
 	})
 }
 
