@@ -71,6 +71,22 @@ func (s *steps) do(name string, effect func() error) error {
 	return effect()
 }
 
+// between is what happens between steps: nothing while the process stands, for
+// all of it stands.
+func (s *steps) between(effect func() error) error {
+	s.mu.Lock()
+	if s.at == "" {
+		defer s.mu.Unlock()
+		return effect()
+	}
+	s.mu.Unlock()
+	if s.goOn == nil {
+		return errDead
+	}
+	<-s.goOn
+	return effect()
+}
+
 // troubled tells whether what the process is asked for may fail.
 func (s *steps) troubled() bool { return s.contested || s.stood() }
 
@@ -128,6 +144,11 @@ func (s steppedSink) NewWriter(ctx connector.SinkContext) (connector.Writer[stri
 type steppedWriter struct {
 	connector.Writer[string, collect.Committable]
 	steps *steps
+}
+
+// Write may begin a transaction.
+func (w steppedWriter) Write(vals []string, times []int64) error {
+	return w.steps.between(func() error { return w.Writer.Write(vals, times) })
 }
 
 func (w steppedWriter) Flush(ctx context.Context) error {
