@@ -23,6 +23,9 @@ type steps struct {
 	after bool
 	names []string
 	at    string
+	// begun counts the effects that are under way.
+	begun   int
+	settled bool
 	// stands is closed when it has come to stand; goOn lets it go on, and is
 	// nil for one that is killed.
 	stands, goOn chan struct{}
@@ -48,38 +51,61 @@ func (s *steps) do(name string, effect func() error) error {
 	s.mu.Lock()
 	s.left--
 	s.names = append(s.names, name)
-	last, over := s.left == 0, s.left < 0
+	last := s.left == 0
 	if last {
 		s.at = name
-		close(s.stands)
 	}
+	stood := s.at != "" && !(last && s.after)
+	if !stood {
+		s.begun++
+	}
+	s.settle()
 	s.mu.Unlock()
-	switch {
-	case !last && !over:
-		return effect()
-	case s.goOn == nil && over, s.goOn == nil && !s.after:
-		return errDead
-	case s.goOn == nil:
-		_ = effect()
-		return errDead
-	case last && s.after:
-		err := effect()
-		<-s.goOn
+	if stood {
+		return s.stand(effect)
+	}
+	err := s.finish(effect)
+	if !last {
 		return err
 	}
-	<-s.goOn
-	return effect()
+	return s.stand(func() error { return err })
 }
 
 // between is what happens between steps: nothing while the process stands, for
 // all of it stands.
 func (s *steps) between(effect func() error) error {
 	s.mu.Lock()
-	if s.at == "" {
-		defer s.mu.Unlock()
-		return effect()
+	stood := s.at != ""
+	if !stood {
+		s.begun++
 	}
 	s.mu.Unlock()
+	if stood {
+		return s.stand(effect)
+	}
+	return s.finish(effect)
+}
+
+// finish carries out an effect that was begun before the process stood.
+func (s *steps) finish(effect func() error) error {
+	err := effect()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun--
+	s.settle()
+	return err
+}
+
+// settle tells that the process stands, once nothing of it moves any more.
+func (s *steps) settle() {
+	if s.at != "" && s.begun == 0 && !s.settled {
+		s.settled = true
+		close(s.stands)
+	}
+}
+
+// stand is what a process does from the step on at which it stands.
+func (s *steps) stand(effect func() error) error {
 	if s.goOn == nil {
 		return errDead
 	}
