@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,46 +46,17 @@ func (c *coordinator) Inspect(ctx context.Context, t Transaction) error {
 func (c *coordinator) Open(ctx context.Context, lineage string) ([]twophase.Open[Transaction], error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
 	defer cancel()
-	names, err := c.list(ctx, lineage)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	version, err := c.ender.version(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var open []twophase.Open[Transaction]
-	for id, name := range names {
-		d, err := c.ender.describe(ctx, id)
-		if errors.Is(err, kerr.TransactionalIDNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("state of transaction %s: %w", id, final(err))
-		}
-		if d.State != "Ongoing" {
-			continue
-		}
-		open = append(open, twophase.Open[Transaction]{Name: name, Txn: Transaction{
-			ID: id, ProducerID: d.ProducerID, Epoch: d.ProducerEpoch, EndTxn: version,
-		}})
-	}
-	return open, nil
-}
-
-// list names the lineage's open transactions by their ids.
-func (c *coordinator) list(ctx context.Context, lineage string) (map[string]twophase.Name, error) {
-	listed, err := c.ender.list(ctx, []string{"Ongoing"})
+	found, err := c.ender.find(ctx, []string{"Ongoing"}, func(_ string, name twophase.Name) bool { return name.Lineage == lineage })
 	if err != nil {
 		return nil, fmt.Errorf("kafka sink: %w", err)
 	}
-	names := map[string]twophase.Name{}
-	for id := range listed {
-		if name, ok := parseTransactionalID(id); ok && name.Lineage == lineage {
-			names[id] = name
+	var open []twophase.Open[Transaction]
+	for _, t := range found {
+		if t.State == "Ongoing" {
+			open = append(open, twophase.Open[Transaction]{Name: t.Name, Txn: t.Transaction})
 		}
 	}
-	return names, nil
+	return open, nil
 }
 
 // RecoverAndAbort aborts a listed transaction, bounded in time: the brokers

@@ -257,12 +257,12 @@ func TestFailure42ZombieStopsAfterFencing(t *testing.T) {
 			t.Logf("the zombie's end: %v", err)
 		}
 		for _, r := range w.ended() {
-			if name, _ := parseTransactionalID(r.TransactionalID); name.Attempt == j.attempt {
+			if _, name, _ := ParseTransactionalID(r.TransactionalID); name.Attempt == j.attempt {
 				t.Errorf("the zombie ended a transaction of attempt %d", name.Attempt)
 			}
 		}
 		for _, id := range w.initialised() {
-			if name, _ := parseTransactionalID(id); name.Attempt == j.attempt {
+			if _, name, _ := ParseTransactionalID(id); name.Attempt == j.attempt {
 				t.Errorf("the zombie initialised %s", id)
 			}
 		}

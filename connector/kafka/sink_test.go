@@ -373,14 +373,3 @@ func FuzzTransaction(f *testing.F) {
 		}
 	})
 }
-
-func FuzzTransactionalID(f *testing.F) {
-	f.Add("p.l.1.o.0.0")
-	f.Add("a-b.l.1.o.0.0")
-	f.Fuzz(func(t *testing.T, id string) {
-		name, ok := parseTransactionalID(id)
-		if prefix, _, _ := strings.Cut(id, "."); ok && prefix+"."+name.String() != id {
-			t.Errorf("%q was read as %+v", id, name)
-		}
-	})
-}

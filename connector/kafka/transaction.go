@@ -41,15 +41,13 @@ func transactionalID(prefix string, name twophase.Name) string {
 	return twophase.Escape(prefix) + "." + name.String()
 }
 
-// parseTransactionalID returns the name in an id, and false for every id that
-// transactionalID cannot have made.
-func parseTransactionalID(id string) (twophase.Name, bool) {
-	_, name, ok := strings.Cut(id, ".")
-	if !ok {
-		return twophase.Name{}, false
-	}
-	n, err := twophase.ParseName(name)
-	return n, err == nil
+// ParseTransactionalID takes a transactional id apart, and returns false for
+// every id that an exactly-once sink cannot have made.
+func ParseTransactionalID(id string) (prefix string, name twophase.Name, ok bool) {
+	escaped, rest, _ := strings.Cut(id, ".")
+	prefix = twophase.Unescape(escaped)
+	name, err := twophase.ParseName(rest)
+	return prefix, name, err == nil && prefix != "" && transactionalID(prefix, name) == id
 }
 
 type transactionCodec struct{}

@@ -85,34 +85,14 @@ func (t *Transactions) List(ctx context.Context, ended bool, keep func(prefix st
 	if ended {
 		states = nil
 	}
-	listed, err := t.ender.list(ctx, states)
-	if err != nil {
-		return nil, fmt.Errorf("list transactions: %w", err)
-	}
-	var ids []string
-	for id := range listed {
-		if prefix, name, ok := ParseTransactionalID(id); ok && keep(prefix, name) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	version, err := t.ender.version(ctx)
+	found, err := t.ender.find(ctx, states, keep)
 	if err != nil {
 		return nil, err
 	}
-	described, err := t.ender.describeAll(ctx, ids)
-	if err != nil {
-		return nil, err
+	if !ended {
+		found = slices.DeleteFunc(found, func(l ListedTransaction) bool { return !l.Open() })
 	}
-	var all []ListedTransaction
-	for _, d := range described.Sorted() {
-		if l := newListed(d, version); d.Err == nil && (ended || l.Open()) {
-			all = append(all, l)
-		}
-	}
-	return all, nil
+	return found, nil
 }
 
 func newListed(d kadm.DescribedTransaction, version int16) ListedTransaction {
@@ -163,13 +143,39 @@ func DecodeCommittable(f codec.Format, data []byte) (c twophase.Committable[Tran
 	return c, true, err
 }
 
-// ParseTransactionalID takes a transactional id apart, and returns false for
-// every id that an exactly-once sink cannot have made.
-func ParseTransactionalID(id string) (prefix string, name twophase.Name, ok bool) {
-	escaped, rest, _ := strings.Cut(id, ".")
-	prefix = twophase.Unescape(escaped)
-	name, err := twophase.ParseName(rest)
-	return prefix, name, err == nil && prefix != "" && transactionalID(prefix, name) == id
+// find returns the transactions in these states, nil for all, whose ids are
+// those of exactly-once sinks, and that keep accepts, sorted by id. Each is as
+// it was when it was described, a little later; one forgotten by then is left
+// out.
+func (e *ender) find(ctx context.Context, states []string, keep func(prefix string, name twophase.Name) bool) ([]ListedTransaction, error) {
+	listed, err := e.list(ctx, states)
+	if err != nil {
+		return nil, fmt.Errorf("list transactions: %w", err)
+	}
+	var ids []string
+	for id := range listed {
+		if prefix, name, ok := ParseTransactionalID(id); ok && keep(prefix, name) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	version, err := e.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	described, err := e.describeAll(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var found []ListedTransaction
+	for _, d := range described.Sorted() {
+		if d.Err == nil {
+			found = append(found, newListed(d, version))
+		}
+	}
+	return found, nil
 }
 
 // list asks all brokers for the transactions in these states, nil for all,

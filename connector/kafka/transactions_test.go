@@ -135,9 +135,11 @@ func TestParseTransactionalID(t *testing.T) {
 
 func FuzzParseTransactionalID(f *testing.F) {
 	f.Add("p.lin.3.op.1.2")
+	f.Add("a-b.l.1.o.0.0")
 	f.Add("we%2Eir.lin.3.o%25p.1.2")
 	f.Fuzz(func(t *testing.T, id string) {
-		if prefix, name, ok := ParseTransactionalID(id); ok && transactionalID(prefix, name) != id {
+		prefix, name, ok := ParseTransactionalID(id)
+		if escaped, _, _ := strings.Cut(id, "."); ok && (escaped+"."+name.String() != id || twophase.Escape(prefix) != escaped) {
 			t.Errorf("%q is %q %+v", id, prefix, name)
 		}
 	})
