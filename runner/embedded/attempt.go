@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/killpoint"
-	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
@@ -139,7 +136,7 @@ func (a *attempt) overtaken(err error) error {
 // claim starts in the ledger's order: claim, list, choose, load, record.
 func (a *attempt) claim() error {
 	start, err := coord.Start(a.ctx, coord.StartOptions{
-		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: a.openPath,
+		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: coord.OpenLocal,
 		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Time: a.opts.Time, AcceptLoss: a.opts.AcceptLoss, Describer: newDescriber(a.job.graph), After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
 		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
 		Prepare: a.fit,
@@ -169,23 +166,6 @@ func (a *attempt) fit(_ context.Context, chosen *coord.Attempt) (map[string]stag
 // openDir opens the directory that a savepoint is written below.
 func openDir(path string) (storage.Blobs, error) {
 	return file.New(strings.TrimPrefix(path, "file://")), nil
-}
-
-// openPath opens the storage of a snapshot outside the checkpoint directory.
-func (a *attempt) openPath(path string) (storage.Blobs, string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, "", err
-	}
-	if filepath.Base(abs) == "_metadata" {
-		abs = filepath.Dir(abs)
-	}
-	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%w: %s does not exist", snapshot.ErrNotSnapshot, abs)
-	} else if err != nil {
-		return nil, "", err
-	}
-	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
 }
 
 func (a *attempt) exactlyOnce() bool {

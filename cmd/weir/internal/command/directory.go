@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/internal/checkpoint"
-	"github.com/weirstream/weir/internal/snapshot"
-	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
 )
 
@@ -69,7 +67,7 @@ func isJob(dir string) bool {
 func (d *directory) look(ctx context.Context, verify bool) ([]*checkpoint.Timeline, error) {
 	all := make([]*checkpoint.Timeline, 0, len(d.jobs))
 	for _, job := range d.jobs {
-		t, err := checkpoint.Look(ctx, checkpoint.LookOptions{Job: job, Blobs: d.blobs, OpenPath: openPath, Verify: verify})
+		t, err := checkpoint.Look(ctx, checkpoint.LookOptions{Job: job, Blobs: d.blobs, OpenPath: checkpoint.OpenLocal, Verify: verify})
 		if err != nil {
 			return nil, fmt.Errorf("job %s in %s: %w", job, d.blobs, err)
 		}
@@ -89,17 +87,6 @@ func (d *directory) running() (map[string]bool, error) {
 		runs[job] = held
 	}
 	return runs, nil
-}
-
-// openPath opens the storage of a snapshot outside the checkpoint directory.
-func openPath(path string) (storage.Blobs, string, error) {
-	if filepath.Base(path) == snapshot.MetadataName {
-		path = filepath.Dir(path)
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("%w: %s does not exist (%w)", snapshot.ErrNotSnapshot, path, storage.ErrNotFound)
-	}
-	return file.New(filepath.Dir(path)), filepath.Base(path), nil
 }
 
 // lock keeps the jobs from being started. It fails if one runs.

@@ -81,7 +81,7 @@ func TestCommitByHandWithoutLedger(t *testing.T) {
 		}
 		path := filepath.Join(d.root, "pages", "chk-1")
 		begin := func() (*checkpoint.Attempt, error) {
-			return checkpoint.Start(t.Context(), checkpoint.StartOptions{Job: "pages", Blobs: d.blobs, RestorePath: path, ExactlyOnceSinks: true, OpenPath: openPath})
+			return checkpoint.Start(t.Context(), checkpoint.StartOptions{Job: "pages", Blobs: d.blobs, RestorePath: path, ExactlyOnceSinks: true, OpenPath: checkpoint.OpenLocal})
 		}
 		if _, err := begin(); !errors.Is(err, checkpoint.ErrRefused) {
 			t.Fatalf("a start from a snapshot that is not committed: %v", err)

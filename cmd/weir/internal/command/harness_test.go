@@ -48,7 +48,7 @@ func (d *dir) now() int64 {
 
 func (d *dir) start(o checkpoint.StartOptions) {
 	d.Helper()
-	o.Job, o.Blobs, o.Now, o.Host, o.ExactlyOnceSinks, o.OpenPath = "pages", d.blobs, d.now, "host-7", true, openPath
+	o.Job, o.Blobs, o.Now, o.Host, o.ExactlyOnceSinks, o.OpenPath = "pages", d.blobs, d.now, "host-7", true, checkpoint.OpenLocal
 	o.PID = 100 + int(d.clock/1000%10)
 	o.NewLineage = func() string {
 		d.lineages++

@@ -1,0 +1,33 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/file"
+)
+
+// OpenLocal is an OpenPath for snapshots in directories of this machine; path
+// is that of the directory or of its _metadata. Its error wraps ErrNotSnapshot
+// and storage.ErrNotFound where there is nothing: what is gone is not taken for
+// damaged.
+func OpenLocal(path string) (blobs storage.Blobs, dir string, err error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if filepath.Base(abs) == snapshot.MetadataName {
+		abs = filepath.Dir(abs)
+	}
+	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: %s does not exist (%w)", snapshot.ErrNotSnapshot, abs, storage.ErrNotFound)
+	} else if err != nil {
+		return nil, "", err
+	}
+	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
+}
