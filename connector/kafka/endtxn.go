@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,6 +163,21 @@ func isRefused(err error) bool {
 	return errors.As(err, &answer) && !answer.Retriable && !errors.Is(err, kerr.ConcurrentTransactions)
 }
 
+// insist repeats a request while its failure may pass.
+func (e *ender) insist(ctx context.Context, request func(context.Context) error) error {
+	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
+		once, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err := request(once)
+		cancel()
+		if err == nil || isOver(err) || isRefused(err) {
+			return err
+		}
+		if !pause(ctx, wait) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
 // resolve finds out what became of a transaction that is over: nil if it was
 // committed, again if the request is to be repeated.
 func (e *ender) resolve(ctx context.Context, t Transaction, cause error) (again bool, err error) {
@@ -281,28 +297,21 @@ func outcome(t Transaction, d kadm.DescribedTransaction) fate {
 	return outcomeUnknown
 }
 
-// describe asks for the state of a transactional id, again while it passes.
-func (e *ender) describe(ctx context.Context, id string) (kadm.DescribedTransaction, error) {
+// describe asks for the state of a transactional id.
+func (e *ender) describe(ctx context.Context, id string) (d kadm.DescribedTransaction, err error) {
 	cl, err := e.client(endTxnV2)
 	if err != nil {
-		return kadm.DescribedTransaction{}, err
+		return d, err
 	}
 	adm := kadm.NewClient(cl)
-	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
+	err = e.insist(ctx, func(ctx context.Context) error {
 		described, err := adm.DescribeTransactions(ctx, id)
-		var d kadm.DescribedTransaction
 		if err == nil {
 			d, err = described.On(id, nil)
 		}
-		if err == nil {
-			err = d.Err
-		}
-		answer := (*kerr.Error)(nil)
-		if err == nil || errors.As(err, &answer) && !answer.Retriable || ctx.Err() != nil {
-			return d, err
-		}
-		pause(ctx, wait)
-	}
+		return cmp.Or(err, d.Err)
+	})
+	return d, err
 }
 
 // abort aborts exactly this transaction, if it is still open.

@@ -76,21 +76,6 @@ func (e *ender) witness(ctx context.Context, t Transaction) error {
 	return nil
 }
 
-// insist repeats a request while its failure may pass.
-func (e *ender) insist(ctx context.Context, request func(context.Context) error) error {
-	for wait := minPause; ; wait = min(2*wait, e.config.maxPause) {
-		once, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err := request(once)
-		cancel()
-		if err == nil || isOver(err) || isRefused(err) {
-			return err
-		}
-		if !pause(ctx, wait) {
-			return errors.Join(ctx.Err(), err)
-		}
-	}
-}
-
 // noIdentity is that of no producer.
 var noIdentity = identity{-1, -1}
 
