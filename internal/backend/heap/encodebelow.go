@@ -2,7 +2,6 @@ package heap
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/weirstream/weir/internal/snapshot"
 )
@@ -44,19 +43,15 @@ func (c *core) split(key, row []byte, parts []part) error {
 	if err := r.open(row); err != nil {
 		return err
 	}
-	for left := r.present; left != 0; left &= left - 1 {
-		i := bits.TrailingZeros32(left)
-		if i >= len(c.fields) {
-			return errRow
-		}
-		f, p := c.fields[i], &parts[i]
-		value, _, err := r.next(f)
+	for r.left != 0 {
+		i, value, _, err := r.next(c.fields)
 		if err != nil {
 			return err
 		}
+		p := &parts[i]
 		p.count++
 		p.data = snapshot.AppendItem(p.data, c.keyBytes, key)
-		p.data = snapshot.AppendItem(p.data, f.Format.Size, value)
+		p.data = snapshot.AppendItem(p.data, c.fields[i].Format.Size, value)
 	}
 	return nil
 }

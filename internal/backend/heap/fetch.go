@@ -174,7 +174,7 @@ func (c *core) bindKey(key []byte) error {
 // reference at a time.
 func (c *core) isAbsent(d *domain, r ref) bool {
 	b := &c.below
-	if !b.groups[r.where&^displacedRef].partial || r.where&displacedRef != 0 {
+	if !c.isBelow(r) {
 		return true
 	}
 	absent := true
@@ -184,16 +184,12 @@ func (c *core) isAbsent(d *domain, r ref) bool {
 		if err := l.open(row); err != nil {
 			return err
 		}
-		for i := range c.fields {
-			f := c.fields[i]
-			if l.present&f.Bit == 0 {
-				continue
-			}
-			_, at, err := l.next(f)
+		for l.left != 0 {
+			i, _, at, err := l.next(c.fields)
 			if err != nil {
 				return err
 			}
-			if f == d.field && at == r.at {
+			if c.fields[i] == d.field && at == r.at {
 				absent = false
 			}
 		}

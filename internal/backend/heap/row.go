@@ -48,8 +48,9 @@ var errRow = errors.New("malformed row")
 
 // rowLoader cuts rows.
 type rowLoader struct {
-	rest    []byte
-	present uint32
+	rest []byte
+	// left are the fields whose values are still to be cut.
+	left uint32
 }
 
 // open begins a row.
@@ -58,13 +59,25 @@ func (r *rowLoader) open(row []byte) error {
 	if n <= 0 || present > uint64(entry.Present) {
 		return errRow
 	}
-	r.rest, r.present = row[n:], uint32(present)
+	r.rest, r.left = row[n:], uint32(present)
 	return nil
 }
 
-// next cuts the value of a field that is present; ref is the time of the
-// reference of timers.
-func (r *rowLoader) next(f *entry.Field) (value []byte, ref int64, err error) {
+// next cuts the next value, which is that of fields[i]; ref is the time of the
+// reference of timers. There is one as long as left is not 0.
+func (r *rowLoader) next(fields []*entry.Field) (i int, value []byte, ref int64, err error) {
+	if i = bits.TrailingZeros32(r.left); i >= len(fields) {
+		return 0, nil, 0, errRow
+	}
+	r.left &= r.left - 1
+	if value, ref, err = r.cut(fields[i]); err != nil {
+		return 0, nil, 0, fmt.Errorf("state %q: %w", fields[i].Name, err)
+	}
+	return i, value, ref, nil
+}
+
+// cut cuts the value of a field.
+func (r *rowLoader) cut(f *entry.Field) (value []byte, ref int64, err error) {
 	n := f.Format.Size
 	if n == 0 {
 		if len(r.rest) < 4 {
@@ -91,16 +104,12 @@ func (c *core) loadRow(p unsafe.Pointer, row []byte) error {
 	if err := r.open(row); err != nil {
 		return err
 	}
-	for left := r.present; left != 0; left &= left - 1 {
-		i := bits.TrailingZeros32(left)
-		if i >= len(c.fields) {
-			return errRow
+	for r.left != 0 {
+		i, value, ref, err := r.next(c.fields)
+		if err != nil {
+			return err
 		}
 		f := c.fields[i]
-		value, ref, err := r.next(f)
-		if err != nil {
-			return fmt.Errorf("state %q: %w", f.Name, err)
-		}
 		if err := f.Load(value, f.TTL, p, c.arena, c.cur.Now); err != nil {
 			return fmt.Errorf("state %q: %w", f.Name, err)
 		}

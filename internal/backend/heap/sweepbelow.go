@@ -51,7 +51,7 @@ func (c *core) sweepRow(key, row []byte, mask uint32) error {
 	if err := b.rows.open(row); err != nil {
 		return err
 	}
-	if b.rows.present&^mask != 0 {
+	if b.rows.left&^mask != 0 {
 		return nil
 	}
 	expired, err := c.isExpired(&b.rows)
@@ -72,18 +72,17 @@ func (c *core) sweepRow(key, row []byte, mask uint32) error {
 	return b.changes.Delete(key)
 }
 
-// isExpired tells whether nothing is left of a row at the present time.
+// isExpired tells whether nothing is left of a row at the present time. All
+// its state ages.
 func (c *core) isExpired(r *rowLoader) (bool, error) {
 	clear(c.below.scratch)
 	p := unsafe.Pointer(unsafe.SliceData(c.below.scratch))
-	for _, f := range c.aging {
-		if r.present&f.Bit == 0 {
-			continue
-		}
-		value, _, err := r.next(f)
+	for r.left != 0 {
+		i, value, _, err := r.next(c.fields)
 		if err != nil {
 			return false, err
 		}
+		f := c.fields[i]
 		if err := f.Load(value, true, p, c.arena, c.cur.Now); err != nil {
 			return false, err
 		}
