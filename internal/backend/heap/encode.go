@@ -127,8 +127,11 @@ func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int
 	for i := range min(pagePositions, p.array.mask+1) {
 		e := unsafe.Add(base, uintptr(i)*size)
 		bits := *entry.Bits(e)
-		if bits&entry.Used == 0 || f.settling != nil && !f.isWanted(e) {
+		if bits&entry.Used == 0 {
 			continue
+		}
+		if s := f.settling; s != nil && !f.core.markOf(e).changedSince(s.settled) {
+			continue // the tier has it
 		}
 		from := unsafe.Slice((*uint64)(e), words)
 		if bits&entry.Displaced == 0 && uint32(uint64(*entry.Hash(e))>>(p.shift&63)) > first+i {

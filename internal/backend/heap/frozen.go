@@ -23,10 +23,8 @@ type Frozen struct {
 	// where there is no key.
 	captures []capture
 	scratch  *scratch
-	// settling is nil if the tables hold all there is; since is the snapshot
-	// from which on changes are wanted then.
+	// settling is nil if the tables hold all there is.
 	settling *settling
-	since    uint32
 	// released is set last by Release; ended guards against a second call.
 	released, ended atomic.Bool
 }

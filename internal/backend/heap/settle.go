@@ -53,14 +53,16 @@ func (s *settling) isSettling() bool {
 	return false
 }
 
-// wait waits until no snapshot up to s is settling.
-func (s *settling) wait() {
+// wait waits until no snapshot up to s is settling, and returns the newest that
+// has settled, nil if none has.
+func (s *settling) wait() *settling {
 	for ; s != nil; s = s.prev {
 		<-s.done
 		if !s.skipped {
-			return
+			return s
 		}
 	}
+	return nil
 }
 
 // skip ends it with nothing done.
@@ -118,14 +120,10 @@ func (f *Frozen) Settle() error {
 	}
 	s.begun, s.err = true, errUnsettled
 	defer close(s.done) // also if a codec panics: the stage may be waiting
-	for p := s.prev; p != nil; p = p.prev {
-		<-p.done
-		if !p.skipped {
-			s.settled = max(s.settled, p.settled)
-			break
-		}
+	if p := s.prev.wait(); p != nil {
+		s.settled = max(s.settled, p.settled)
 	}
-	if s.err = f.settle(s.settled); s.err == nil {
+	if s.err = f.settle(); s.err == nil {
 		s.settled = f.seq
 	}
 	return s.err
@@ -133,8 +131,8 @@ func (f *Frozen) Settle() error {
 
 var errUnsettled = errors.New("the state of the snapshot was not written")
 
-// settle loads what has changed since the snapshot settled into the tier.
-func (f *Frozen) settle(settled uint32) error {
+// settle loads what the tier does not have into it.
+func (f *Frozen) settle() error {
 	c := f.core
 	changes, err := c.below.tier.Load()
 	if err != nil {
@@ -144,7 +142,7 @@ func (f *Frozen) settle(settled uint32) error {
 		f.scratch = c.borrow()
 	}
 	for i := range f.captures {
-		if err := f.settleGroup(i, settled, changes); err != nil {
+		if err := f.settleGroup(i, changes); err != nil {
 			changes.Abort()
 			return err
 		}
@@ -158,12 +156,11 @@ func (f *Frozen) settle(settled uint32) error {
 	return nil
 }
 
-func (f *Frozen) settleGroup(i int, settled uint32, changes Changes) (err error) {
+func (f *Frozen) settleGroup(i int, changes Changes) (err error) {
 	p := &f.captures[i]
 	if p.array == nil {
 		return nil
 	}
-	f.since = settled
 	f.collect(p)
 	f.order(p)
 	c, s := f.core, f.scratch
@@ -183,10 +180,4 @@ func (f *Frozen) settleGroup(i int, settled uint32, changes Changes) (err error)
 		}
 	}
 	return nil
-}
-
-// isWanted tells whether the snapshot needs an entry: to settle, only those that
-// have changed.
-func (f *Frozen) isWanted(e unsafe.Pointer) bool {
-	return f.settling == nil || f.core.markOf(e).seq&^belowBit >= f.since
 }

@@ -168,8 +168,11 @@ func (c *core) waits(group int, p unsafe.Pointer) bool {
 	return true
 }
 
+// changedSince tells whether the entry may have changed since a snapshot.
+func (m *mark) changedSince(snapshot uint32) bool { return m.seq&^belowBit >= snapshot }
+
 // changed tells whether an entry may differ from what the tier has.
-func (c *core) changed(m *mark) bool { return m.seq&^belowBit >= c.below.settled }
+func (c *core) changed(m *mark) bool { return m.changedSince(c.below.settled) }
 
 // Names of rows.
 
