@@ -74,7 +74,7 @@ func due(label string) *point {
 
 // strike sends the signal. After SIGKILL no code of the process runs.
 func (p *point) strike() {
-	if err := syscall.Kill(os.Getpid(), p.signal); err != nil {
+	if err := raise(p.signal); err != nil {
 		panic(fmt.Sprintf("%s: %s: %v", Variable, p.label, err))
 	}
 	if p.signal == syscall.SIGKILL {

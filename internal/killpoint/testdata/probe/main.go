@@ -1,15 +1,26 @@
-// Command probe comes to a kill point and does nothing else.
+// Command probe comes to four kill points and writes "+" to its standard error
+// behind them.
 package main
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/weirstream/weir/internal/killpoint"
 )
 
 func main() {
-	killpoint.Reach("probe.plain")
-	killpoint.ReachKind("probe.kind", "claim")
-	killpoint.ReachFile("probe.file", "job/chk-1/_metadata")
-	killpoint.Tear("probe.torn", "job/ledger/0000000001", os.Stderr)
+	// Signals for the process go to its first thread if they can: what comes to
+	// the points is another one.
+	runtime.LockOSThread()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		killpoint.Reach("probe.plain")
+		killpoint.ReachKind("probe.kind", "claim")
+		killpoint.ReachFile("probe.file", "job/chk-1/_metadata")
+		killpoint.Tear("probe.torn", "job/ledger/0000000001", os.Stderr)
+		_, _ = os.Stderr.WriteString("+")
+	}()
+	<-done
 }
