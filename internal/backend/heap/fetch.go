@@ -68,7 +68,7 @@ func (c *core) batchKey(i int) []byte {
 // the rows of those that have one.
 func (c *core) fetchMissing(hashes []uint32) {
 	b := &c.below
-	c.makeRoomFor(b.missing)
+	c.makeRoomFor(len(b.missing), func(i int) int { return int(c.batch[b.missing[i]]) - c.groups.First })
 	b.keys, b.found, b.text = b.keys[:0], b.found[:0], b.text[:0]
 	for _, i := range b.missing {
 		p, _ := c.insert(hashes[i], i)
@@ -87,36 +87,29 @@ func (c *core) fetchMissing(hashes []uint32) {
 	c.failed(b.tier.Fetch(b.keys, func(i int, row []byte) error { return c.loadRow(b.found[i], row) }))
 }
 
-// makeRoomFor makes room for entries of the batch's keys, which are in order.
-func (c *core) makeRoomFor(keys []int) {
-	for from := 0; from < len(keys); {
+// makeRoomFor makes room for n entries, each in the table that group tells;
+// those of one table follow one another.
+func (c *core) makeRoomFor(n int, group func(i int) int) {
+	for from := 0; from < n; {
 		to := from + 1
-		for to < len(keys) && c.batch[keys[to]] == c.batch[keys[from]] {
+		for to < n && group(to) == group(from) {
 			to++
 		}
-		c.makeRoom(int(c.batch[keys[from]])-c.groups.First, uint32(to-from))
+		c.makeRoom(group(from), uint32(to-from))
 		from = to
 	}
 	c.commitEvictions()
 }
 
 // fetchHashes loads the rows of keys with the hashes of references that have
-// no entry, and reports whether any was loaded: entries may have moved then.
-func (c *core) fetchHashes(refs []ref) (moved bool) {
+// no entry. It moves entries.
+func (c *core) fetchHashes(refs []ref) {
 	b := &c.below
 	slices.SortFunc(refs, func(x, y ref) int {
 		return cmp.Or(cmp.Compare(x.where, y.where), cmp.Compare(x.hash, y.hash))
 	})
 	refs = slices.CompactFunc(refs, func(x, y ref) bool { return x.where == y.where && x.hash == y.hash })
-	for from := 0; from < len(refs); {
-		to := from + 1
-		for to < len(refs) && refs[to].where == refs[from].where {
-			to++
-		}
-		c.makeRoom(int(refs[from].where), uint32(to-from))
-		from = to
-	}
-	c.commitEvictions()
+	c.makeRoomFor(len(refs), func(i int) int { return int(refs[i].where) })
 	for _, r := range refs {
 		group := int(r.where) + c.groups.First
 		b.text = appendPrefix(b.text[:0], group, r.hash)
@@ -125,12 +118,10 @@ func (c *core) fetchHashes(refs []ref) (moved bool) {
 			if p == nil || err != nil {
 				return err
 			}
-			moved = true
 			return c.loadRow(p, row)
 		}))
 	}
 	c.keys = encoded{}
-	return moved
 }
 
 // adopted makes an entry for an encoded key with the hash of a reference, nil if

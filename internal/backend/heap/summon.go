@@ -31,14 +31,6 @@ func (c *core) summon(d *domain) {
 	}
 }
 
-// relocate finds the entries of the references that are due again: they may
-// have moved.
-func (c *core) relocate(d *domain) {
-	for i := d.next; i < len(d.due); i++ {
-		d.entries[i] = c.lookup(d, d.due[i], c.start(d.due[i]))
-	}
-}
-
 // summonOne loads the row of a reference and returns its entry, nil if there
 // is none.
 func (c *core) summonOne(d *domain, r ref) unsafe.Pointer {

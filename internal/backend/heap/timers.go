@@ -222,11 +222,17 @@ func (c *core) resolve(d *domain) {
 		sum += *(*uint64)(p) + *(*uint64)(unsafe.Add(p, d.field.Off))
 	}
 	c.sink = sum
-	for i := d.next; i < len(d.due); i++ {
-		d.entries[i] = c.lookup(d, d.due[i], c.start(d.due[i]))
-	}
+	c.relocate(d)
 	if c.below.tier != nil {
 		c.summon(d)
+	}
+}
+
+// relocate looks up the entries of the references that are due, which may have
+// moved since.
+func (c *core) relocate(d *domain) {
+	for i := d.next; i < len(d.due); i++ {
+		d.entries[i] = c.lookup(d, d.due[i], c.start(d.due[i]))
 	}
 }
 
