@@ -45,9 +45,8 @@ func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
 			}
 		}
 	}
-	v := *a.begun.view
-	v.history = a.ledger.history()
-	before := a.begun.before(ctx, &v, a.from.found, oldest)
+	v := a.view()
+	before := a.begun.before(ctx, v, a.from.found, oldest)
 	if before == nil {
 		r.input = inputBetween(a.begun.Describer, nil, a.Restored)
 		return r

@@ -77,16 +77,21 @@ func (a *Attempt) Standing(err error) error {
 	return fmt.Errorf("%w\nthe job stands at %s since this start: the same command goes on from there, and no longer from %s. %s", err, at, a.left.ref, a.wayBack())
 }
 
+// view is what the start has seen, with the ledger as it is since.
+func (a *Attempt) view() *view {
+	v := *a.begun.view
+	v.history = a.ledger.history()
+	return &v
+}
+
 // wayBack says how to return to what the job would have gone on from.
 func (a *Attempt) wayBack() string {
 	if a.left.found == nil || a.left.found.meta == nil {
 		return "weir checkpoints shows what can be begun from"
 	}
-	v := *a.begun.view
-	v.history = a.ledger.history()
-	_, asks := v.explicit(a.left.found, false)
-	if _, err := v.explicit(a.left.found, true); err != nil {
+	flags, _, err := a.view().wayTo(a.left.found)
+	if err != nil {
 		return "There is no way back to that: " + whyRefused(err)
 	}
-	return "To return: " + a.begun.restoreFlags(v.history, a.left.ref, asks != nil)
+	return "To return: " + flags
 }

@@ -60,9 +60,8 @@ func (s *start) instead(ctx context.Context, refused *found) string {
 		if f.meta == nil || refused != nil && f.ref.same(refused.ref) {
 			continue
 		}
-		_, asks := s.view.explicit(f, false)
-		if _, err := s.view.explicit(f, true); err == nil {
-			takes = append(takes, s.restoreFlags(s.view.history, f.ref, asks != nil))
+		if flags, _, err := s.view.wayTo(f); err == nil {
+			takes = append(takes, flags)
 		}
 	}
 	if len(takes) > 0 {

@@ -62,6 +62,20 @@ func (o *StartOptions) restoreFlags(h *history, r Ref, rewind bool) string {
 	return h.again(RestoreRequest{Path: o.userPath(r), Rewind: rewind}, &r).String()
 }
 
+// wayTo returns the flags that make a start begin from a snapshot, and what that
+// costs. The error says why no flags do.
+func (v *view) wayTo(s *found) (flags, cost string, err error) {
+	rewind := false
+	if _, err = v.explicit(s, rewind); err != nil {
+		rewind = true
+		cost, err = v.explicit(s, rewind)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return v.opts.restoreFlags(v.history, s.ref, rewind), cost, nil
+}
+
 // done tells that what is requested was carried out before.
 func (s *start) done(attempt int64, names *Ref) {
 	s.Logger.Warn("going on from the newest snapshot: what the flags ask for was done by an earlier attempt, and is done once, for a supervisor repeats them",

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func (s *start) snapshots(ctx context.Context, dirs map[int64]map[string]int64, 
 		}
 		out = append(out, t)
 	}
-	slices.SortStableFunc(out, func(a, b TimelineSnapshot) int { return int(a.ID - b.ID) })
+	slices.SortStableFunc(out, func(a, b TimelineSnapshot) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
@@ -212,16 +213,9 @@ func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
 		t.Refused = "the ledger is refused"
 		return t
 	}
-	rewind := false
-	_, err := s.view.explicit(f, rewind)
-	if err != nil {
-		rewind = true
-		t.Cost, err = s.view.explicit(f, rewind)
-	}
-	if err != nil {
+	var err error
+	if t.Restore, t.Cost, err = s.view.wayTo(f); err != nil {
 		t.Refused = whyRefused(err)
-		return t
 	}
-	t.Restore = s.restoreFlags(s.view.history, f.ref, rewind)
 	return t
 }
