@@ -26,6 +26,8 @@ type fetcher[T any] struct {
 
 	splits []*reading[T]
 	paused map[string]bool
+
+	warning splitreader.PanicWarning
 }
 
 // reading is a split and, once it was opened, what reads it.
@@ -142,6 +144,7 @@ func (f *fetcher[T]) explain(r *reading[T], err error) error {
 // part is a split as its format sees it.
 func (f *fetcher[T]) part(r *reading[T]) *Part {
 	p := NewPart(f.ctx, f.config.storage, r.Split, f.config.compression)
+	p.warning = &f.warning
 	failing := p.undecodable
 	p.undecodable = func(position int64, raw []byte, err error) error {
 		switch {

@@ -41,6 +41,7 @@ type Part struct {
 	storage     Storage
 	compression Compression
 	undecodable func(position int64, raw []byte, err error) error
+	warning     *splitreader.PanicWarning // nil: none
 }
 
 // NewPart is for tests of formats: a part of a file of a storage, from whose

@@ -146,10 +146,12 @@ func (r *decodedReader[T]) Read(into *splitreader.Batch[T], n int) error {
 	if err := r.collect(n); err != nil {
 		return err
 	}
-	if !r.decodeAll(into) {
-		if err := r.decodeEach(into); err != nil {
-			return err
-		}
+	done, err := r.decodeAll(into)
+	if err == nil && !done {
+		err = r.decodeEach(into)
+	}
+	if err != nil {
+		return err
 	}
 	into.End = r.at
 	if r.at >= r.blocks.to {
@@ -183,25 +185,19 @@ func (r *decodedReader[T]) collect(n int) error {
 }
 
 // decodeAll decodes the lines at once, and says whether that was possible.
-func (r *decodedReader[T]) decodeAll(into *splitreader.Batch[T]) (done bool) {
+func (r *decodedReader[T]) decodeAll(into *splitreader.Batch[T]) (bool, error) {
 	if r.many == nil {
-		return false
+		return false, nil
 	}
-	defer func() {
-		if recover() != nil {
-			done = false // the line at fault is found one by one
-		}
-	}()
-	vals, err := r.many.DecodeBatch(into.Vals, r.lines)
-	if err != nil {
-		return false
+	ok, err := splitreader.DecodeTogether(r.many, into, r.lines, r.blocks.part.warning)
+	if !ok {
+		return false, err
 	}
-	into.Vals = vals
 	for _, s := range r.spans {
 		into.Times = append(into.Times, connector.NoTimestamp)
 		into.Ends = append(into.Ends, s.end)
 	}
-	return true
+	return true, nil
 }
 
 // decodeEach decodes the lines one by one.

@@ -3,12 +3,14 @@ package file
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/connectortest"
 	"github.com/weirstream/weir/connector/splitreader"
 )
 
@@ -152,6 +154,39 @@ func TestPanicOfACodecIsTheRecordsFault(t *testing.T) {
 	}
 	wantError(t, fails(t, src()), "position 2", "boom")
 	want(t, read(t, src(SkipUndecodable())), "a", "b")
+}
+
+// batches decodes lines together as a function says.
+type batches struct {
+	codec.Codec[string]
+	fn func(dst []string, srcs [][]byte) []string
+}
+
+func (b batches) DecodeBatch(dst []string, srcs [][]byte) ([]string, error) {
+	return b.fn(dst, srcs), nil
+}
+
+// TestBatchDecoderOfAnotherNumberOfValues: a line must not be lost, nor get the
+// position of another one.
+func TestBatchDecoderOfAnotherNumberOfValues(t *testing.T) {
+	for count, fn := range map[string]func([]string, [][]byte) []string{
+		"appended 2 values for 3 records": func(dst []string, _ [][]byte) []string { return append(dst, "a", "b") },
+		"appended 4 values for 3 records": func(dst []string, _ [][]byte) []string { return append(dst, "a", "b", "c", "d") },
+	} {
+		src := Source("f", LinesOf[string](batches{codec.String(), fn}), SkipUndecodable(), In(FS(files("f", "a\nb\nc\n"))))
+		wantError(t, fails(t, src), "file.batches", count)
+	}
+}
+
+func TestPanicOfABatchDecoderIsLoggedOnce(t *testing.T) {
+	panics := batches{codec.String(), func([]string, [][]byte) []string { panic("too many") }}
+	var log bytes.Buffer
+	ctx := &connectortest.Context{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	r := start(t, Source("f", LinesOf[string](panics), In(FS(files("f", "a\nb\nc\n"))), SplitSize(2)), 1, nil, ctx)
+	want(t, r.toEnd(), "a", "b", "c")
+	if got := log.String(); strings.Count(got, "DecodeBatch panicked") != 1 || !strings.Contains(got, `panic="too many"`) || !strings.Contains(got, "codec=file.batches") {
+		t.Errorf("logged %s", got)
+	}
 }
 
 // TestLinesAllocateByTheBlock reads lines without an allocation for each.

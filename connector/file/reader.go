@@ -20,7 +20,10 @@ type reader[T any] struct {
 
 func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, f Format[T]) *reader[T] {
 	reading, stop := context.WithCancel(ctx.Context())
-	fetcher := &fetcher[T]{ctx: reading, config: c, format: f, count: ctx.Count, log: ctx.Logger(), paused: map[string]bool{}}
+	fetcher := &fetcher[T]{
+		ctx: reading, config: c, format: f, count: ctx.Count, log: ctx.Logger(),
+		paused: map[string]bool{}, warning: splitreader.PanicWarning{Log: ctx.Logger()},
+	}
 	return &reader[T]{Reader: splitreader.New[T, Split](ctx, fetcher), ctx: ctx, stop: stop}
 }
 

@@ -28,9 +28,9 @@ type fetcher[T any] struct {
 	values [][]byte // of records that are decoded together
 	single int      // how many of the next records are decoded one by one
 	count  func(string, int64)
-	log    *slog.Logger
-	warned bool // of a codec that panics
 	admit  admission
+
+	warning splitreader.PanicWarning
 
 	splits  map[partition]*reading
 	byID    map[string]partition
@@ -61,8 +61,9 @@ type fetched struct {
 
 func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], count func(string, int64), log *slog.Logger) *fetcher[T] {
 	return &fetcher[T]{
-		config: c, client: cl, decode: d, count: count, log: log,
+		config: c, client: cl, decode: d, count: count,
 		admit:   admission{c, kadm.NewClient(cl), count},
+		warning: splitreader.PanicWarning{Log: log},
 		splits:  map[partition]*reading{},
 		byID:    map[string]partition{},
 		suspect: map[string]struct{}{},
@@ -356,7 +357,7 @@ func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first boo
 	if n == 0 {
 		return 0, nil
 	}
-	if ok, err := f.decodeValues(into); err != nil {
+	if ok, err := splitreader.DecodeTogether(f.decode.many, into, f.values, &f.warning); err != nil {
 		return 0, fmt.Errorf("kafka source: %s from offset %d: %w", r.partition(), records[0].Offset, err)
 	} else if !ok {
 		f.single = n
@@ -369,38 +370,6 @@ func (f *fetcher[T]) decodeTogether(r *reading, records []*kgo.Record, first boo
 	}
 	r.Next, r.LeaderEpoch = next, epoch
 	return n, nil
-}
-
-// decodeValues decodes f.values and says whether that was possible. Whether it
-// fails or panics, decoding one by one finds the record at fault. The error is
-// that of a codec which cannot be used.
-func (f *fetcher[T]) decodeValues(into *splitreader.Batch[T]) (ok bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			ok, err = false, nil
-			f.warnOfPanic(p)
-		}
-	}()
-	vals, err := f.decode.many.DecodeBatch(into.Vals, f.values)
-	if err != nil {
-		return false, nil // decoding one by one has it again
-	}
-	if got := len(vals) - len(into.Vals); got != len(f.values) {
-		return false, fmt.Errorf("codec %T: DecodeBatch appended %d values for %d records: it must append one for each", f.decode.many, got, len(f.values))
-	}
-	into.Vals = vals
-	return true, nil
-}
-
-// warnOfPanic logs, once, that a codec panics: if it then decodes the records
-// one by one, nothing else would tell.
-func (f *fetcher[T]) warnOfPanic(p any) {
-	if f.warned {
-		return
-	}
-	f.warned = true
-	f.log.Warn("kafka source: DecodeBatch panicked; its records are decoded one by one, which is slower",
-		"codec", fmt.Sprintf("%T", f.decode.many), "panic", p, "stack", string(debug.Stack()))
 }
 
 // decodeRecord decodes a record, or deals with it if it cannot be decoded.

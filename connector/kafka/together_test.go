@@ -66,7 +66,7 @@ func decodeAll(c sourceConfig, tombstones tombstonePolicy, together bool, s Spli
 	if !together {
 		d.many = nil
 	}
-	f := &fetcher[visit]{config: &c, decode: d, count: count, log: slog.New(slog.DiscardHandler)}
+	f := &fetcher[visit]{config: &c, decode: d, count: count, warning: splitreader.PanicWarning{Log: slog.New(slog.DiscardHandler)}}
 	r := &reading{Split: s}
 	for len(records) > 0 {
 		var into splitreader.Batch[visit]
