@@ -85,18 +85,24 @@ func (a *Attempt) commitRestored(ctx context.Context, committers map[string]stag
 		losses, causes = append(losses, lost...), append(causes, err)
 		a.log.Info("restored committables committed", "sink", op, "count", len(a.open[op])-len(lost))
 	}
-	if len(losses) == 0 {
-		return nil
+	if err := a.notAccepted(ctx, losses, causes); err != nil || len(losses) == 0 {
+		return err
 	}
-	return a.giveUp(ctx, losses, errors.Join(causes...))
+	return a.giveUp(ctx, losses)
 }
 
-// giveUp records that the losses are accepted, or returns a LossError.
-func (a *Attempt) giveUp(ctx context.Context, losses []Loss, cause error) error {
-	report := a.report(ctx, losses)
-	if a.begun.AcceptLoss != a.Restored.ID {
-		return &LossError{Snapshot: a.from.ref, Losses: losses, text: report.text(), cause: cause}
+// notAccepted returns a LossError unless there are no losses, or the start was
+// told to accept those of its snapshot.
+func (a *Attempt) notAccepted(ctx context.Context, losses []Loss, causes []error) error {
+	if len(losses) == 0 || a.begun.AcceptLoss == a.Restored.ID {
+		return nil
 	}
+	return &LossError{Snapshot: a.from.ref, Losses: losses, text: a.report(ctx, losses).text(), cause: errors.Join(causes...)}
+}
+
+// giveUp records that the losses are accepted.
+func (a *Attempt) giveUp(ctx context.Context, losses []Loss) error {
+	report := a.report(ctx, losses)
 	err := a.ledger.append(ctx, Record{
 		Version: RecordVersion, Kind: AcceptedLossRecord, Attempt: a.Number, Time: a.now(),
 		Host: a.begun.Host, PID: a.begun.PID, Snapshot: &a.from.ref, Losses: losses, Note: report.note(),

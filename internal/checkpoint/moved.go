@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weirstream/weir/internal/snapshot"
@@ -58,10 +57,7 @@ func (a *Attempt) inspect(ctx context.Context, committers map[string]stage.Commi
 		}
 		losses, causes = append(losses, lost...), append(causes, err)
 	}
-	if len(losses) == 0 || a.begun.AcceptLoss == a.Restored.ID {
-		return nil
-	}
-	return &LossError{Snapshot: a.from.ref, Losses: losses, text: a.report(ctx, losses).text(), cause: errors.Join(causes...)}
+	return a.notAccepted(ctx, losses, causes)
 }
 
 // Standing adds to the error of an attempt where the job stands since, if a
