@@ -3,9 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -40,9 +38,14 @@ func (a *Attempt) report(ctx context.Context, losses []Loss) lossReport {
 	}
 	for _, op := range sortedKeys(a.open) {
 		for _, c := range a.open[op] {
-			if !lost[keyOf(op, c)] {
-				r.committed = append(r.committed, fmt.Sprintf("sink %s, subtask %d, checkpoint %d%s", op, c.Subtask, c.Checkpoint, a.begun.inWords(op, c)))
+			if lost[keyOf(op, c)] {
+				continue
 			}
+			text := fmt.Sprintf("sink %s, subtask %d, checkpoint %d", op, c.Subtask, c.Checkpoint)
+			if name := a.begun.inWords(op, c); name != "" {
+				text += ": " + name
+			}
+			r.committed = append(r.committed, text)
 		}
 	}
 	v := a.view()
@@ -99,16 +102,6 @@ func (v *view) undone(s *found, before Ref, lost map[lossKey]bool) bool {
 		}
 	}
 	return true
-}
-
-// checkpointID is the id in the name of a checkpoint's directory, 0 if it is
-// none.
-func checkpointID(dir string) int64 {
-	id, err := strconv.ParseInt(strings.TrimPrefix(path.Base(dir), "chk-"), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return id
 }
 
 func (r lossReport) text() string {

@@ -16,15 +16,12 @@ type Describer interface {
 	Committable(operator string, data []byte) string
 }
 
-// inWords is ": name" of a committable, "" if it has none.
+// inWords names a committable, "" if nobody can.
 func (o *StartOptions) inWords(op string, c snapshot.Committable) string {
 	if o.Describer == nil {
 		return ""
 	}
-	if text := o.Describer.Committable(op, c.Data); text != "" {
-		return ": " + text
-	}
-	return ""
+	return o.Describer.Committable(op, c.Data)
 }
 
 // userPath is the path of a snapshot as -s takes it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,10 +43,9 @@ func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int6
 	dirs := map[int64]map[string]int64{}
 	err := blobs.List(ctx, job+"/", func(name string, size int64) error {
 		dir, file, _ := strings.Cut(strings.TrimPrefix(name, job+"/"), "/")
-		digits, ok := strings.CutPrefix(dir, "chk-")
-		id, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || id < 1 {
-			return nil //nolint:nilerr // none of ours
+		id := checkpointID(dir)
+		if id == 0 {
+			return nil // none of ours
 		}
 		if dirs[id] == nil {
 			dirs[id] = map[string]int64{}
@@ -59,6 +59,22 @@ func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int6
 	return dirs, nil
 }
 
+// checkpointID is the id in the name of a checkpoint's directory, 0 if it is
+// none.
+func checkpointID(dir string) int64 {
+	digits, ok := strings.CutPrefix(path.Base(dir), "chk-")
+	id, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || id < 1 {
+		return 0
+	}
+	return id
+}
+
+func has(files map[string]int64, name string) bool {
+	_, ok := files[name]
+	return ok
+}
+
 // look lists and loads the snapshots in the job's directory.
 func (s *start) look(ctx context.Context) error {
 	dirs, err := directories(ctx, s.Blobs, s.Job)
@@ -69,7 +85,7 @@ func (s *start) look(ctx context.Context) error {
 	for _, id := range sortedKeys(dirs) {
 		s.largest = max(s.largest, id)
 		files := dirs[id]
-		if _, ok := files[snapshot.MetadataName]; !ok {
+		if !has(files, snapshot.MetadataName) {
 			continue // not a checkpoint
 		}
 		dir := snapshot.CheckpointDir(s.Job, id)
@@ -86,7 +102,7 @@ func (s *start) look(ctx context.Context) error {
 		} else {
 			f.meta = nil
 		}
-		if _, ok := files[CommittedName]; ok {
+		if has(files, CommittedName) {
 			if f.committed, err = isMarked(ctx, s.Blobs, dir, f.ref); err != nil {
 				return err
 			}

@@ -94,7 +94,7 @@ func (o *StartOptions) describe(open map[string][]snapshot.Committable) string {
 		part := counted(len(open[op]), "committable") + " of sink " + op
 		var names []string
 		for _, c := range open[op] {
-			if name := strings.TrimPrefix(o.inWords(op, c), ": "); name != "" {
+			if name := o.inWords(op, c); name != "" {
 				names = append(names, name)
 			}
 		}

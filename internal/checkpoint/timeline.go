@@ -204,11 +204,6 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	return t, err
 }
 
-func has(files map[string]int64, name string) bool {
-	_, ok := files[name]
-	return ok
-}
-
 func sum(files map[string]int64) (n int64) {
 	for _, size := range files {
 		n += size
