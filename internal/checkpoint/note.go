@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"github.com/weirstream/weir/internal/storage"
 )
@@ -69,16 +70,17 @@ func readRefusal(ctx context.Context, blobs storage.Blobs, job string) (*refused
 // addRefusal puts the note where it belongs: it counts for its attempt and, if
 // that is the newest, for the next start that goes on from the same snapshot.
 func (t *Timeline) addRefusal(n *refusedNote) {
-	for i := range t.Attempts {
-		a := &t.Attempts[i]
-		if n == nil || a.Attempt != n.Attempt {
-			continue
-		}
-		at := timeOf(n.Time)
-		a.End, a.Ended, a.Refused = "refused", &at, n.Why
-		if i == len(t.Attempts)-1 && t.Next.From != nil && n.Losses != nil && n.Losses.same(*t.Next.From) {
-			t.Next.Last = a.Attempt
-			t.Next.Why = n.Why
-		}
+	if n == nil {
+		return
+	}
+	i := slices.IndexFunc(t.Attempts, func(a TimelineAttempt) bool { return a.Attempt == n.Attempt })
+	if i < 0 {
+		return
+	}
+	at := timeOf(n.Time)
+	a := &t.Attempts[i]
+	a.End, a.Ended, a.Refused = "refused", &at, n.Why
+	if i == len(t.Attempts)-1 && t.Next.From != nil && n.Losses != nil && n.Losses.same(*t.Next.From) {
+		t.Next.Last, t.Next.Why = n.Attempt, n.Why
 	}
 }
