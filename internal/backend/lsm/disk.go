@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -45,9 +46,11 @@ type Options struct {
 
 // Disk is the local disk of one attempt. It is safe for concurrent use.
 type Disk struct {
-	o      Options
-	dir    string
-	unlock func() error
+	o   Options
+	dir string
+	// unlock and remove end what claim has begun.
+	unlock, remove func() error
+
 	fs     vfs.FS
 	cache  *pebble.Cache
 	files  *pebble.FileCache
@@ -59,7 +62,9 @@ type Disk struct {
 // Open removes what killed processes have left below the root and makes a
 // directory there.
 func Open(o Options) (*Disk, error) {
-	d := &Disk{o: o, dir: o.Dir, fs: o.FS, unlock: func() error { return nil }}
+	d := &Disk{o: o, dir: o.Dir, fs: o.FS}
+	d.unlock = func() error { return nil }
+	d.remove = func() error { return d.fs.RemoveAll(d.dir) }
 	if o.FS == nil {
 		d.fs = unsynced{vfs.Default}
 		if err := d.claim(); err != nil {
@@ -73,24 +78,36 @@ func Open(o Options) (*Disk, error) {
 	return d, nil
 }
 
-// claim makes the directory of this attempt and locks it.
+const (
+	// claimed begins the names of directories that are locked, or were left.
+	claimed = "state-"
+	// unclaimed is for those that come or go: they are not swept.
+	unclaimed = "temp-"
+)
+
+// claim makes the directory of this attempt. Others see it only once it is
+// locked: they would take it for one that was left.
 func (d *Disk) claim() error {
 	root := file.New(d.o.Dir)
 	if err := sweep(root, d.o.Dir, d.o.Logger); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(d.o.Dir, "state-")
+	fresh, err := os.MkdirTemp(d.o.Dir, unclaimed)
 	if err != nil {
 		return err
 	}
-	if d.unlock, err = root.LockDir(filepath.Base(dir)); err != nil {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			return err
-		}
-		d.unlock = func() error { return nil } // nobody can sweep it either
+	unlock, err := root.LockDir(filepath.Base(fresh))
+	switch {
+	case err == nil:
+		d.unlock = unlock
+	case !errors.Is(err, errors.ErrUnsupported): // else nobody can sweep it either
+		return err
 	}
-	d.dir = dir
-	return nil
+	d.dir = filepath.Join(d.o.Dir, claimed+strings.TrimPrefix(filepath.Base(fresh), unclaimed))
+	d.remove = func() error {
+		return errors.Join(os.Rename(d.dir, fresh), os.RemoveAll(fresh))
+	}
+	return os.Rename(fresh, d.dir)
 }
 
 // sweep removes the directories whose process has ended.
@@ -98,7 +115,7 @@ func sweep(root *file.Blobs, dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "state-*"))
+	left, err := filepath.Glob(filepath.Join(dir, claimed+"*"))
 	if err != nil {
 		return err
 	}
@@ -150,7 +167,7 @@ func (d *Disk) Close() error {
 	d.open.Wait()
 	d.cache.Unref()
 	d.files.Unref()
-	return errors.Join(d.fs.RemoveAll(d.dir), d.unlock())
+	return errors.Join(d.remove(), d.unlock())
 }
 
 // logger passes on what Pebble says.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,6 +16,7 @@ import (
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/storage/file"
 )
 
 func open(t *testing.T, o Options) *Disk {
@@ -56,6 +58,30 @@ func TestLeftDirectoriesAreSwept(t *testing.T) {
 	if names, err := os.ReadDir(root); len(names) != 0 || err != nil {
 		t.Errorf("left at the end: %v, %v", names, err)
 	}
+}
+
+// However many start at once, none sweeps what another has just begun to use.
+func TestDirectoriesInUseAreNotSwept(t *testing.T) {
+	root := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 30 {
+				d, err := Open(Options{Dir: root, Memory: 1 << 20, Stores: 1, Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(filepath.Join(d.Dir(), file.LockName)); err != nil {
+					t.Errorf("a directory in use is gone: %v", err)
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestDirectoryThatCannotBe(t *testing.T) {
