@@ -1,10 +1,10 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -45,31 +45,26 @@ func (t *Tier) Scan(prefix []byte, found func(key, row []byte) error) error {
 	return scan(t.db, prefix, found)
 }
 
-func scan(r pebble.Reader, prefix []byte, found func(key, row []byte) error) (err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: behind(prefix)})
-	if err != nil {
-		return err
-	}
-	defer closeInto(&err, it)
-	for it.First(); it.Valid(); it.Next() {
-		row, err := it.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		if err := found(it.Key(), row); err != nil {
-			return err
-		}
-	}
-	return it.Error()
+func scan(r pebble.Reader, prefix []byte, found func(key, row []byte) error) error {
+	return walk(r, prefix, behind(prefix), func(key, row []byte) (bool, error) { return true, found(key, row) })
 }
 
 // Walk implements heap.Tier.
-func (t *Tier) Walk(first []byte, fn func(key, row []byte) (more bool, err error)) (err error) {
-	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: first})
+func (t *Tier) Walk(first []byte, fn func(key, row []byte) (more bool, err error)) error {
+	return walk(t.db, first, nil, fn)
+}
+
+// walk walks from the first key on to the one before end; nil is no bound.
+func walk(r pebble.Reader, first, end []byte, fn func(key, row []byte) (more bool, err error)) (err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: first, UpperBound: end})
 	if err != nil {
 		return err
 	}
-	defer closeInto(&err, it)
+	defer func() {
+		if cerr := it.Close(); err == nil {
+			err = cerr
+		}
+	}()
 	for it.First(); it.Valid(); it.Next() {
 		row, err := it.ValueAndErr()
 		if err != nil {
@@ -82,15 +77,9 @@ func (t *Tier) Walk(first []byte, fn func(key, row []byte) (more bool, err error
 	return it.Error()
 }
 
-func closeInto(err *error, c io.Closer) {
-	if e := c.Close(); *err == nil {
-		*err = e
-	}
-}
-
 // behind is the least key that is behind all that begin with prefix, nil if there is none.
 func behind(prefix []byte) []byte {
-	b := append([]byte(nil), prefix...)
+	b := bytes.Clone(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i]++; b[i] != 0 {
 			return b[:i+1]
