@@ -44,8 +44,5 @@ func (s *Share) Add(n int64) {
 // common is what of the common half the share has with n more bytes.
 func (s *Share) common(n int64) int64 { return max(s.taken+n-s.budget.each, 0) }
 
-// Taken returns the bytes of the share.
-func (s *Share) Taken() int64 { return s.taken }
-
 // Close gives everything back.
 func (s *Share) Close() { s.Add(-s.taken) }
