@@ -9,6 +9,13 @@ import (
 	"github.com/weirstream/weir/internal/memory"
 )
 
+// recovered makes a panic the error of the function that defers it.
+func (t *Task) recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = t.panicked(p)
+	}
+}
+
 // panicked makes an error of a panic. State memory that is used up, or a disk
 // that fails, ends in one, for the record in hand cannot be completed; its stack tells nothing.
 func (t *Task) panicked(p any) error {

@@ -9,8 +9,6 @@ import (
 // goroutine, instead of by Run. Close must follow, also after an error.
 func (t *Task) Open() (err error) {
 	defer t.recovered(&err)
-	t.start = time.Now()
-	t.last, t.lastFlush, t.lastWatermark = t.start, t.start, t.start
 	return t.open()
 }
 
@@ -79,11 +77,4 @@ func (t *Task) Alarm() (millis int64, ok bool) {
 		}
 	}
 	return millis, ok
-}
-
-// recovered makes the error of a panic.
-func (t *Task) recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = t.panicked(p)
-	}
 }

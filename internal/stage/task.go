@@ -109,12 +109,8 @@ func (t *Task) PostEvent(e SourceEvent) { t.mail.post(letter{event: &e}) }
 // Run opens the operators, works until ctx ends or something fails, and
 // closes them. It returns the first error, or the cause of ctx's end.
 func (t *Task) Run(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = t.panicked(p)
-		}
-		t.close(func(c *Context, err error) { c.Logger.Warn("closing an operator", "error", err) })
-	}()
+	defer t.close(func(c *Context, err error) { c.Logger.Warn("closing an operator", "error", err) })
+	defer t.recovered(&err)
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -127,6 +123,8 @@ func (t *Task) open() error {
 			return err
 		}
 	}
+	t.start = time.Now()
+	t.last, t.lastFlush, t.lastWatermark = t.start, t.start, t.start
 	return nil
 }
 
@@ -148,8 +146,6 @@ const (
 )
 
 func (t *Task) loop(ctx context.Context) error {
-	t.start = time.Now()
-	t.last, t.lastFlush, t.lastWatermark = t.start, t.start, t.start
 	t.timer = time.NewTimer(time.Hour)
 	defer t.timer.Stop()
 	dozing := false
