@@ -78,7 +78,7 @@ func (f csvFormat[T]) Splittable() bool { return f.config.splittable }
 
 func (f csvFormat[T]) Open(p *Part) (RecordReader[T], error) {
 	if f.err != nil {
-		return nil, fatalError{f.err}
+		return nil, connector.Fatal(f.err)
 	}
 	r := &csvReader[T]{part: p, limit: f.config.limit}
 	var names []string

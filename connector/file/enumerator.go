@@ -146,7 +146,7 @@ func (e *enumerator) cut(f Info) []Split {
 func (e *enumerator) failed(err error) error {
 	switch {
 	case !e.started && errors.Is(err, fs.ErrNotExist):
-		return fatalError{err}
+		return connector.Fatal(err)
 	case !e.ready:
 		return err
 	}

@@ -7,12 +7,8 @@ import (
 	"github.com/weirstream/weir/connector"
 )
 
-// fatalError marks an error that starting again does not mend.
-type fatalError struct{ error }
-
-func (e fatalError) Unwrap() error      { return e.error }
-func (fatalError) Is(target error) bool { return target == connector.ErrFatal }
-func invalid(message string) error      { return fatalError{errors.New(message)} }
+// invalid is a configuration that cannot work, however often it is started.
+func invalid(message string) error { return connector.Fatal(errors.New(message)) }
 
 // ReadError is the failure of a source at a file.
 type ReadError struct {

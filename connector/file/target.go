@@ -5,6 +5,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/weirstream/weir/connector"
 )
 
 // target is what a path, directory or pattern asks for.
@@ -40,7 +42,7 @@ func newTarget(where string) (target, error) {
 	}
 	for _, e := range t.elems {
 		if _, err := path.Match(e, ""); err != nil {
-			return target{}, fatalError{fmt.Errorf("file source: pattern %q: %w", where, err)}
+			return target{}, connector.Fatal(fmt.Errorf("file source: pattern %q: %w", where, err))
 		}
 	}
 	return t, nil

@@ -8,12 +8,8 @@ import (
 	"github.com/weirstream/weir/connector"
 )
 
-// fatalError marks an error that starting again does not mend.
-type fatalError struct{ error }
-
-func (e fatalError) Unwrap() error      { return e.error }
-func (fatalError) Is(target error) bool { return target == connector.ErrFatal }
-func invalid(message string) error      { return fatalError{errors.New(message)} }
+// invalid is a configuration that cannot work, however often it is started.
+func invalid(message string) error { return connector.Fatal(errors.New(message)) }
 
 // lasting are the answers by which brokers refuse the job itself: who it is,
 // what it may do, how it is set up, or what it speaks. Answers that concern
@@ -31,7 +27,7 @@ var lasting = []error{
 func final(err error) error {
 	for _, l := range lasting {
 		if errors.Is(err, l) {
-			return fatalError{err}
+			return connector.Fatal(err)
 		}
 	}
 	return err

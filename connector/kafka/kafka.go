@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/connector"
 )
 
 // Record is a Kafka record. What a decoder is given is valid only during the
@@ -98,7 +99,7 @@ func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
 	cl, err := kgo.NewClient(all...)
 	c.making.Unlock()
 	if err != nil {
-		return nil, fatalError{fmt.Errorf("kafka client for %s: %w", c.names(), err)}
+		return nil, connector.Fatal(fmt.Errorf("kafka client for %s: %w", c.names(), err))
 	}
 	return cl, nil
 }

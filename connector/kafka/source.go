@@ -99,7 +99,7 @@ func Pattern(expr string) SourceOption {
 	return sourceOption(func(c *sourceConfig) {
 		re, err := regexp.Compile("^(?:" + expr + ")$")
 		if err != nil {
-			c.err = fatalError{fmt.Errorf("kafka source: pattern of topics: %w", err)}
+			c.err = connector.Fatal(fmt.Errorf("kafka source: pattern of topics: %w", err))
 			return
 		}
 		c.pattern = re
