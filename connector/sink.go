@@ -90,12 +90,15 @@ type Writer[T, C any] interface {
 
 // CommitterContext is what a committer may use of the engine.
 type CommitterContext interface {
-	// The methods are those of SinkContext.
+	// The methods are those of SinkContext, where it has them.
 	Logger() *slog.Logger
 	Job() string
 	Lineage() string
 	Attempt() int64
 	Operator() string
+	// FormerLineages are those that the job had in the same directory before a
+	// start with --fresh began this one.
+	FormerLineages() []string
 	Count(name string, n int64)
 }
 

@@ -126,7 +126,7 @@ func (s *Sink[T]) NewWriter(ctx connector.SinkContext) (connector.Writer[T, Comm
 	return &writer[T]{
 		sink:    s,
 		subtask: ctx.Subtask(),
-		prefix:  fmt.Sprintf("%s%d/%s/%d/", lineagePrefix(ctx.Lineage()), ctx.Attempt(), ctx.Operator(), ctx.Subtask()),
+		prefix:  fmt.Sprintf("%s/%d/%s/%d/", escaped(ctx.Lineage()), ctx.Attempt(), ctx.Operator(), ctx.Subtask()),
 	}, nil
 }
 
@@ -135,10 +135,10 @@ func (s *Sink[T]) NewCommitter(ctx connector.CommitterContext) (connector.Commit
 	if s.delivery != connector.ExactlyOnce {
 		return nil, nil
 	}
-	return &committer[T]{sink: s, lineage: ctx.Lineage(), attempt: ctx.Attempt(), operator: ctx.Operator()}, nil
+	return &committer[T]{sink: s, lineages: append([]string{ctx.Lineage()}, ctx.FormerLineages()...), attempt: ctx.Attempt(), operator: ctx.Operator()}, nil
 }
 
-func lineagePrefix(lineage string) string { return strings.ReplaceAll(lineage, "/", "_") + "/" }
+func escaped(lineage string) string { return strings.ReplaceAll(lineage, "/", "_") }
 
 type committableCodec struct{}
 

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,7 +71,7 @@ func gather[T any](records []Record[T], vals []T, times []int64, subtask int) []
 // committer moves prepared transactions to the visible records.
 type committer[T any] struct {
 	sink     *Sink[T]
-	lineage  string
+	lineages []string
 	attempt  int64
 	operator string
 }
@@ -93,7 +94,7 @@ func (c *committer[T]) Commit(_ context.Context, committables []Committable) err
 	return nil
 }
 
-// Sweep aborts what earlier attempts of the lineage prepared.
+// Sweep aborts what earlier attempts prepared.
 func (c *committer[T]) Sweep(_ context.Context, stillNewest func() error) error {
 	if err := stillNewest(); err != nil {
 		return err
@@ -110,13 +111,11 @@ func (c *committer[T]) Sweep(_ context.Context, stillNewest func() error) error 
 
 // owns says whether a transaction is of an earlier attempt of this operator.
 func (c *committer[T]) owns(id string) bool {
-	rest, ok := strings.CutPrefix(id, lineagePrefix(c.lineage))
-	if !ok {
-		return false
-	}
+	lineage, rest, _ := strings.Cut(id, "/")
 	number, rest, _ := strings.Cut(rest, "/")
 	attempt, err := strconv.ParseInt(number, 10, 64)
-	return err == nil && attempt < c.attempt && strings.HasPrefix(rest, c.operator+"/")
+	return err == nil && attempt < c.attempt && strings.HasPrefix(rest, c.operator+"/") &&
+		slices.ContainsFunc(c.lineages, func(l string) bool { return escaped(l) == lineage })
 }
 
 func (c *committer[T]) Close() error { return nil }

@@ -17,6 +17,7 @@ type Context struct {
 	Log           *slog.Logger
 	JobName       string
 	LineageID     string
+	Former        []string
 	AttemptNumber int64
 	OperatorID    string
 	SubtaskIndex  int
@@ -48,6 +49,9 @@ func (c *Context) Job() string { return c.JobName }
 
 // Lineage returns LineageID.
 func (c *Context) Lineage() string { return c.LineageID }
+
+// FormerLineages returns Former.
+func (c *Context) FormerLineages() []string { return c.Former }
 
 // Attempt returns AttemptNumber.
 func (c *Context) Attempt() int64 { return c.AttemptNumber }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -42,11 +43,11 @@ func (c *coordinator) Inspect(ctx context.Context, t Transaction) error {
 	return c.ender.inspect(ctx, t)
 }
 
-// Open lists the lineage's open transactions, under whatever prefix.
-func (c *coordinator) Open(ctx context.Context, lineage string) ([]twophase.Open[Transaction], error) {
+// Open lists the lineages' open transactions, under whatever prefix.
+func (c *coordinator) Open(ctx context.Context, lineages []string) ([]twophase.Open[Transaction], error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
 	defer cancel()
-	found, err := c.ender.find(ctx, []string{"Ongoing"}, func(_ string, name twophase.Name) bool { return name.Lineage == lineage })
+	found, err := c.ender.find(ctx, []string{"Ongoing"}, func(_ string, name twophase.Name) bool { return slices.Contains(lineages, name.Lineage) })
 	if err != nil {
 		return nil, fmt.Errorf("kafka sink: %w", err)
 	}

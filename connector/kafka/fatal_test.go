@@ -170,7 +170,7 @@ func TestRefusedTransactionsAreFatal(t *testing.T) {
 	txn := Transaction{ID: "p-1", ProducerID: 1, EndTxn: endTxnV2, Opened: time.Now(), Timeout: time.Hour}
 	wantFatal(t, coord.Commit(c.deadline(), txn), true)
 	wantFatal(t, coord.RecoverAndAbort(c.deadline(), txn), true)
-	_, err = coord.Open(c.deadline(), "lineage")
+	_, err = coord.Open(c.deadline(), []string{"lineage"})
 	wantFatal(t, err, true)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
@@ -65,7 +66,8 @@ func settled(err error) bool {
 
 func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {
 	killpoint.Reach("sweep.list")
-	open, err := c.coordinator.Open(ctx, c.ctx.Lineage())
+	lineages := append([]string{c.ctx.Lineage()}, c.ctx.FormerLineages()...)
+	open, err := c.coordinator.Open(ctx, lineages)
 	if err != nil {
 		return fmt.Errorf("list open transactions: %w", err)
 	}
@@ -75,7 +77,7 @@ func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) erro
 	}
 	killpoint.Reach("sweep.reread")
 	for _, t := range open {
-		if t.Name.Lineage != c.ctx.Lineage() || t.Name.Attempt >= c.ctx.Attempt() {
+		if !slices.Contains(lineages, t.Name.Lineage) || t.Name.Attempt >= c.ctx.Attempt() {
 			continue
 		}
 		killpoint.Reach("sweep.abort")

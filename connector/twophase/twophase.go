@@ -70,9 +70,10 @@ type Coordinator[C any] interface {
 	// may have committed. An outcome that is not known to be a commit is
 	// connector.ErrTransactionLost or connector.ErrTransactionUnknown.
 	RecoverAndCommit(ctx context.Context, txn C) error
-	// Open lists transactions of a lineage that have not ended, completely:
-	// those it cannot list for sure are an error. Others may be in the list.
-	Open(ctx context.Context, lineage string) ([]Open[C], error)
+	// Open lists the transactions of these lineages that have not ended,
+	// completely: those it cannot list for sure are an error. Others may be in
+	// the list.
+	Open(ctx context.Context, lineages []string) ([]Open[C], error)
 	// RecoverAndAbort aborts a transaction that Open listed, exactly that one,
 	// if it is still open.
 	RecoverAndAbort(ctx context.Context, txn C) error

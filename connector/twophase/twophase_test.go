@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirstream/weir/codec"
@@ -75,8 +76,8 @@ func (c coordinator) RecoverAndCommit(_ context.Context, txn string) error {
 	c.log("recover %s", txn)
 	return nil
 }
-func (c coordinator) Open(_ context.Context, lineage string) ([]Open[string], error) {
-	c.log("open %s", lineage)
+func (c coordinator) Open(_ context.Context, lineages []string) ([]Open[string], error) {
+	c.log("open %s", strings.Join(lineages, " "))
 	return c.open, nil
 }
 func (c coordinator) RecoverAndAbort(_ context.Context, txn string) error {
@@ -263,20 +264,23 @@ func TestSweep(t *testing.T) {
 		{Name{Lineage: "lin", Attempt: 7}, "own"},
 		{Name{Lineage: "lin", Attempt: 8}, "newer"},
 		{Name{Lineage: "other", Attempt: 1}, "foreign"},
+		{Name{Lineage: "old", Attempt: 2}, "begun anew since"},
+		{Name{Lineage: "old", Attempt: 8}, "of nobody known"},
 	}}
-	c, err := Sink[int, string](b).NewCommitter(context7)
+	ctx := &connectortest.Context{LineageID: "lin", AttemptNumber: 7, Former: []string{"old"}}
+	c, err := Sink[int, string](b).NewCommitter(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Sweep(t.Context(), func() error { b.log("ledger"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	b.want(t, "open lin", "ledger", "rollback earlier")
+	b.want(t, "open lin old", "ledger", "rollback earlier", "rollback begun anew since")
 	fenced := errors.New("fenced")
 	if err := c.Sweep(t.Context(), func() error { return fenced }); !errors.Is(err, fenced) {
 		t.Errorf("got %v", err)
 	}
-	b.want(t, "open lin")
+	b.want(t, "open lin old")
 }
 
 func TestNames(t *testing.T) {
@@ -351,6 +355,6 @@ func (f *failing) RecoverAndCommit(_ context.Context, txn string) error {
 	f.log("recover %s", txn)
 	return f.fails[txn]
 }
-func (f *failing) Open(context.Context, string) ([]Open[string], error) { return nil, nil }
-func (f *failing) RecoverAndAbort(context.Context, string) error        { return nil }
-func (f *failing) Close() error                                         { return nil }
+func (f *failing) Open(context.Context, []string) ([]Open[string], error) { return nil, nil }
+func (f *failing) RecoverAndAbort(context.Context, string) error          { return nil }
+func (f *failing) Close() error                                           { return nil }

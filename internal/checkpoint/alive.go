@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -48,6 +49,17 @@ func (h *history) lineage() string {
 		return c.Lineage
 	}
 	return h.claims[h.claimed].Lineage
+}
+
+// former returns the lineages of earlier claims that are not the claim's own.
+func (h *history) former(claim Record) []string {
+	var lineages []string
+	for _, n := range slices.Sorted(maps.Keys(h.claims)) {
+		if l := h.claims[n].Lineage; n < claim.Attempt && l != claim.Lineage && !slices.Contains(lineages, l) {
+			lineages = append(lineages, l)
+		}
+	}
+	return lineages
 }
 
 // owns reports whether an attempt of this ledger wrote the snapshot.

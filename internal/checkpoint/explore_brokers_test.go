@@ -279,15 +279,15 @@ func (k kafkaCommitter) RecoverAndCommit(ctx context.Context, h handle) error {
 	return k.Commit(ctx, h)
 }
 
-func (k kafkaCommitter) Open(_ context.Context, lineage string) ([]twophase.Open[handle], error) {
-	if err := k.u.step("transactions", lineage); err != nil {
+func (k kafkaCommitter) Open(_ context.Context, lineages []string) ([]twophase.Open[handle], error) {
+	if err := k.u.step("transactions", strings.Join(lineages, " ")); err != nil {
 		return nil, err
 	}
 	var open []twophase.Open[handle]
 	for _, id := range slices.Sorted(maps.Keys(k.u.brokers.ids)) {
 		t := k.u.brokers.ids[id]
 		n, err := twophase.ParseName(id)
-		if err != nil || n.Lineage != lineage || t.state != transactionOngoing {
+		if err != nil || !slices.Contains(lineages, n.Lineage) || t.state != transactionOngoing {
 			continue
 		}
 		if k.u.off.has(sweepEarlier) {

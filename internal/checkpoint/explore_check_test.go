@@ -71,6 +71,19 @@ func (u *universe) checkExact(root string) {
 	}
 }
 
+// checkEnded holds that nothing is left open that holds readers back.
+func (u *universe) checkEnded(a *Attempt) {
+	if a == nil {
+		return
+	}
+	lineages := append([]string{a.Lineage}, a.FormerLineages...)
+	for id, t := range u.brokers.ids {
+		if n, err := twophase.ParseName(id); err == nil && t.state == transactionOngoing && slices.Contains(lineages, n.Lineage) {
+			u.violated("transaction %s stays open", id)
+		}
+	}
+}
+
 // checkEnd looks at how a process ends by itself: well, or because another one
 // has taken the job over, or because the storage failed.
 func (u *universe) checkEnd(p *proc) {
@@ -276,6 +289,7 @@ func (u *universe) checkFresh() {
 		}
 		if p.err == nil && v.violation == "" {
 			v.checkExact(p.root)
+			v.checkEnded(p.attempt)
 		}
 		v.close()
 		if v.violation != "" {

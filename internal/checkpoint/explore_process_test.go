@@ -387,6 +387,7 @@ func (c sinkContext) Context() context.Context        { return context.Backgroun
 func (c sinkContext) Logger() *slog.Logger            { return discard }
 func (c sinkContext) Job() string                     { return "job" }
 func (c sinkContext) Lineage() string                 { return c.attempt.Lineage }
+func (c sinkContext) FormerLineages() []string        { return c.attempt.FormerLineages }
 func (c sinkContext) Attempt() int64                  { return c.attempt.Number }
 func (c sinkContext) Operator() string                { return "rows" }
 func (c sinkContext) Subtask() int                    { return c.subtask }

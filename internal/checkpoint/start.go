@@ -95,6 +95,8 @@ func newLineage() string {
 type Attempt struct {
 	Lineage string
 	Number  int64
+	// FormerLineages are the other lineages of earlier attempts.
+	FormerLineages []string
 	// Restored is the snapshot that it begins from, nil for nothing;
 	// RestoredDir is its directory in RestoredBlobs.
 	Restored      *snapshot.Metadata
@@ -381,7 +383,7 @@ func (s *start) loadRequested(ctx context.Context) (origin, error) {
 
 func (s *start) attempt(from origin) *Attempt {
 	a := &Attempt{
-		Lineage: s.claim.Lineage, Number: s.claim.Attempt, ledger: s.ledger, now: s.Now, log: s.Logger,
+		Lineage: s.claim.Lineage, Number: s.claim.Attempt, FormerLineages: s.view.former(s.claim), ledger: s.ledger, now: s.Now, log: s.Logger,
 		NextID: 1 + max(s.largest, s.view.largestID()), begun: s, from: from,
 	}
 	if from.explicit {
