@@ -183,7 +183,7 @@ func (a *attempt) prepare() error {
 		return err
 	}
 	killpoint.Reach("tasks.make")
-	err := a.openDisk(a.plan)
+	err := a.openDisk()
 	if err != nil {
 		return err
 	}

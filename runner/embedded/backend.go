@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/backend/lsm"
-	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/stage"
 )
@@ -58,12 +57,12 @@ func (o *Options) settleBackend(limit int64) error {
 }
 
 // openDisk opens the local disk of the attempt, if state may lie there.
-func (a *attempt) openDisk(plan *graph.Plan) (err error) {
+func (a *attempt) openDisk() (err error) {
 	if a.opts.StateBackend != LSM {
 		return nil
 	}
 	stores := 0
-	for _, s := range plan.Stages {
+	for _, s := range a.plan.Stages {
 		for _, n := range s.Nodes {
 			if n.Keyed {
 				stores += s.Parallelism
@@ -101,16 +100,19 @@ func (a *attempt) tier(operator string, subtask int) func() (heap.Tier, *memory.
 	}
 }
 
-// settle prepares the frozen state of parts for being encoded.
+// settle prepares the frozen state of parts for being encoded. Its error is an
+// encodeError unless the local disk failed.
 func settle(parts []stage.Part) error {
 	for _, p := range parts {
 		if p.Keyed == nil {
 			continue
 		}
-		if err := p.Keyed.Settle(); err != nil && !errors.Is(err, heap.ErrTier) {
-			return encodeError{err}
-		} else if err != nil {
+		err := guarded(p.Keyed.Settle)
+		switch {
+		case errors.Is(err, heap.ErrTier):
 			return err
+		case err != nil:
+			return encodeError{err}
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 		if !ok {
 			return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
 		}
-		if err := guarded(func() error { return settle(parts) }); err != nil {
+		if err := settle(parts); err != nil {
 			return ack, err
 		}
 		f, err := a.writeFile(blobs, path.Join(dir, file), groups, parts)
