@@ -66,19 +66,23 @@ func (b sourceBody[T, S, E]) CanRewind() bool {
 
 // CheckRestore implements stage.RestoreChecker.
 func (b sourceBody[T, S, E]) CheckRestore(op *snapshot.Operator) error {
-	_, err := b.decodeEnumerator(op.Enumerator)
-	if err == nil {
-		err = b.checkSplits(op.SplitFormat)
+	if err := b.checkStored(op); err != nil {
+		return fmt.Errorf("operator %q: %w", op.ID, err)
+	}
+	return nil
+}
+
+func (b sourceBody[T, S, E]) checkStored(op *snapshot.Operator) error {
+	if _, err := b.decodeEnumerator(op.Enumerator); err != nil {
+		return err
+	}
+	if err := b.checkSplits(op.SplitFormat); err != nil {
+		return err
 	}
 	for _, sub := range op.Subtasks {
-		for _, d := range sub.Splits {
-			if err == nil {
-				_, err = b.decodeSplit(d)
-			}
+		if _, err := b.decodeSplits(sub.Splits); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("operator %q: %w", op.ID, err)
 	}
 	return nil
 }
@@ -103,12 +107,17 @@ func (b sourceBody[T, S, E]) checkSplits(stored *codec.Format) error {
 	return nil
 }
 
-func (b sourceBody[T, S, E]) decodeSplit(stored []byte) (S, error) {
-	s, err := b.src.SplitCodec().Decode(stored)
-	if err != nil {
-		return s, fmt.Errorf("split: %w: %w", state.ErrIncompatible, err)
+func (b sourceBody[T, S, E]) decodeSplits(stored [][]byte) ([]S, error) {
+	c := b.src.SplitCodec()
+	splits := make([]S, len(stored))
+	for i, d := range stored {
+		s, err := c.Decode(d)
+		if err != nil {
+			return nil, fmt.Errorf("split: %w: %w", state.ErrIncompatible, err)
+		}
+		splits[i] = s
 	}
-	return s, nil
+	return splits, nil
 }
 
 func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored []byte) (stage.Enumerator, error) {
@@ -248,13 +257,11 @@ func (o *sourceOp[T, S, E]) addSplits(encoded [][]byte) error {
 	if len(encoded) == 0 {
 		return nil
 	}
-	splits := make([]S, len(encoded))
-	for i, d := range encoded {
-		s, err := o.body.decodeSplit(d)
-		if err != nil {
-			return o.fail(err)
-		}
-		splits[i] = s
+	splits, err := o.body.decodeSplits(encoded)
+	if err != nil {
+		return o.fail(err)
+	}
+	for _, s := range splits {
 		o.splits.Add(s.SplitID())
 	}
 	if err := o.reader.AddSplits(splits); err != nil {
