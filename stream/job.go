@@ -111,12 +111,13 @@ func (j *Job) Build() (*graph.Graph, error) {
 
 // failf records a build error at the caller's place in the program.
 func (j *Job) failf(site, format string, args ...any) {
-	j.must(site)
+	j.refuseZero(site)
 	j.errs = append(j.errs, fmt.Errorf("%s: %w", site, fmt.Errorf(format, args...)))
 }
 
-// must panics for the job of the zero Stream, which has no place for an error.
-func (j *Job) must(site string) {
+// refuseZero panics for the job of the zero Stream, nil, which can keep no
+// error for Build.
+func (j *Job) refuseZero(site string) {
 	if j == nil {
 		panic(fmt.Sprintf("%s: a zero Stream or Keyed is used: streams come from stream.From and from transformations", site))
 	}
@@ -124,7 +125,7 @@ func (j *Job) must(site string) {
 
 // add appends a node; options have been applied.
 func (j *Job) add(n *graph.Node) *graph.Node {
-	j.must(n.Site)
+	j.refuseZero(n.Site)
 	if n.ID == "" && !n.Stateful { // state is matched by id: that of others must be given
 		n.ID = fmt.Sprintf("%s-%d", n.Kind, len(j.nodes)+1)
 	}
