@@ -7,11 +7,9 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/graph"
-	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
@@ -267,62 +265,6 @@ func (o *keyedOp[K, In, Out, P]) Open(c *stage.Context) (err error) {
 	}
 	o.fire = o.onTimer
 	return o.initialize()
-}
-
-// openStore makes the keyed state of an operator and fills it from the
-// snapshot.
-func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error) (*heap.Store[K], error) {
-	groups := keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
-	s, err := newStore[K](c, heap.Options{
-		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
-		Range: groups, Pool: c.Pool, Clock: c.Now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if c.Restore == nil || c.Restore.Keyed == nil || len(c.Restore.States) == 0 {
-		return s, nil
-	}
-	if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
-		return s, err
-	}
-	if err := c.Restore.Keyed(groups, s.RestoreSection); err != nil {
-		return s, err
-	}
-	return s, s.Restored()
-}
-
-// checkKeyed tells whether stored keyed states fit an operator.
-func checkKeyed[K comparable](operator string, key *codec.Format, stored []snapshotState, check func([]snapshotState) error) error {
-	if len(stored) == 0 {
-		return nil
-	}
-	want, err := heap.KeyFormat[K]()
-	if err != nil {
-		return fmt.Errorf("operator %q: %w", operator, err)
-	}
-	if key == nil {
-		key = &codec.Format{}
-	}
-	if *key != want {
-		return fmt.Errorf("operator %q: %w: it is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
-			operator, state.ErrIncompatible, key.ID, want.ID)
-	}
-	return check(stored)
-}
-
-// newStore makes a store with its tier, if it has one.
-func newStore[K comparable](c *stage.Context, o heap.Options) (s *heap.Store[K], err error) {
-	if c.Tier == nil {
-		return heap.New[K](o)
-	}
-	if o.Tier, o.Share, err = c.Tier(); err != nil {
-		return nil, fmt.Errorf("operator %q: %w", c.Operator, err)
-	}
-	if s, err = heap.New[K](o); err != nil {
-		o.Tier.Close()
-	}
-	return s, err
 }
 
 // ReceiveKeyed implements stage.KeyedReceiver.
