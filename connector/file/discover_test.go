@@ -390,6 +390,19 @@ func TestF01ReaderFails(t *testing.T) {
 	}
 }
 
+func TestPositionOfASplit(t *testing.T) {
+	for want, s := range map[string]Split{
+		"the beginning":           {Next: Begin},
+		"position 0":              {},
+		"position 31":             {Next: 31},
+		"position 3 of block 120": {Next: 3, Block: 120},
+	} {
+		if got := s.Position(); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}
+
 func TestCodecs(t *testing.T) {
 	f := Info{"a\xff/b", 12, time.Date(1500, 1, 2, 3, 4, 5, 6, time.UTC)}
 	s := Split{Info: f, From: 3, To: Whole, Next: Begin, Block: 7}

@@ -33,6 +33,17 @@ type Split struct {
 // SplitID returns path and offset as "logs/a.log@0".
 func (s Split) SplitID() string { return s.Path + "@" + strconv.FormatInt(s.From, 10) }
 
+// Position says where reading goes on, for messages.
+func (s Split) Position() string {
+	switch {
+	case s.Next == Begin:
+		return "the beginning"
+	case s.Block > 0:
+		return fmt.Sprintf("position %d of block %d", s.Next, s.Block)
+	}
+	return "position " + strconv.FormatInt(s.Next, 10)
+}
+
 // At returns the split with its position.
 func (s Split) At(next, block int64) Split {
 	s.Next, s.Block = next, block
