@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/connector"
@@ -64,18 +65,8 @@ func (e *enumerator) discover(ctx context.Context) (any, error) {
 			return nil, &discoveryError{t.where, err}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Info) int { return compare(a.Path, b.Path) })
+	slices.SortStableFunc(found, func(a, b Info) int { return strings.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(found, func(a, b Info) bool { return a.Path == b.Path }), nil
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // discoveryError is a listing that failed.

@@ -2,6 +2,7 @@ package file
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (m *memory) store(e *Enumeration) {
 	for _, f := range m.seen {
 		e.Seen = append(e.Seen, f)
 	}
-	slices.SortFunc(e.Seen, func(a, b Info) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(e.Seen, func(a, b Info) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // take returns the files of a listing that are new, and remembers them. A file
