@@ -112,20 +112,7 @@ func TestRefusedFetchIsFatal(t *testing.T) {
 	c := newCluster(t)
 	topic := c.topic(1)
 	c.put(topic, 0, "a")
-	fault(c.fake, kmsg.Fetch, -1, func(req kmsg.Request) kmsg.Response {
-		r := req.(*kmsg.FetchRequest)
-		resp := r.ResponseKind().(*kmsg.FetchResponse)
-		for _, t := range r.Topics {
-			rt := kmsg.FetchResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
-			for _, p := range t.Partitions {
-				rp := kmsg.NewFetchResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
-	})
+	fault(c.fake, kmsg.Fetch, -1, refuseFetch(kerr.TopicAuthorizationFailed))
 	wantFatal(t, c.failed(Source(topic, text{}, c.brokers()), nil), true)
 }
 

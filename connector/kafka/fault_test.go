@@ -76,26 +76,33 @@ func refuseCommits(req kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// outOfRange answers the next fetch that names a partition with
-// OFFSET_OUT_OF_RANGE.
-func outOfRange(c *kfake.Cluster) {
-	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+// refuseFetch answers Fetch with an error for each partition.
+func refuseFetch(err *kerr.Error) func(kmsg.Request) kmsg.Response {
+	return func(req kmsg.Request) kmsg.Response {
 		r := req.(*kmsg.FetchRequest)
-		if len(r.Topics) == 0 {
-			c.KeepControl()
-			return nil, nil, false
-		}
 		resp := r.ResponseKind().(*kmsg.FetchResponse)
 		for _, t := range r.Topics {
 			rt := kmsg.FetchResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
 			for _, p := range t.Partitions {
 				rp := kmsg.NewFetchResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.OffsetOutOfRange.Code
+				rp.Partition, rp.ErrorCode = p.Partition, err.Code
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			resp.Topics = append(resp.Topics, rt)
 		}
-		return resp, nil, true
+		return resp
+	}
+}
+
+// outOfRange answers the next fetch that names a partition with
+// OFFSET_OUT_OF_RANGE.
+func outOfRange(c *kfake.Cluster) {
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if len(req.(*kmsg.FetchRequest).Topics) == 0 {
+			c.KeepControl()
+			return nil, nil, false
+		}
+		return refuseFetch(kerr.OffsetOutOfRange)(req), nil, true
 	})
 }
 
