@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -40,8 +41,9 @@ type entry struct {
 	outcome string
 	// newest tells that the attempt is the job's newest.
 	newest bool
-	// done tells that this run has ended it.
-	done bool
+	// result is what came of ending it in this run: committed, aborted or why
+	// not, "" if that was not tried.
+	result string
 }
 
 // held is a transaction that a snapshot lists.
@@ -313,12 +315,6 @@ func (e entry) waitsFor() string {
 
 func sortEntries(all []entry) {
 	slices.SortFunc(all, func(a, b entry) int {
-		switch {
-		case a.Name.Lineage != b.Name.Lineage:
-			return strings.Compare(a.Name.Lineage, b.Name.Lineage)
-		case a.Name.Attempt != b.Name.Attempt:
-			return int(a.Name.Attempt - b.Name.Attempt)
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(cmp.Compare(a.Name.Lineage, b.Name.Lineage), cmp.Compare(a.Name.Attempt, b.Name.Attempt), cmp.Compare(a.ID, b.ID))
 	})
 }

@@ -155,7 +155,7 @@ func (p *Program) listTransactions(ctx context.Context, t transactionFlags) erro
 		return err
 	}
 	if t.output == "json" {
-		return p.writeEntries(found.entries, nil)
+		return p.writeEntries(found.entries)
 	}
 	p.writeTransactions(found.entries)
 	return nil
@@ -196,7 +196,7 @@ func (p *Program) endTransactions(ctx context.Context, t transactionFlags, commi
 	todo := slices.DeleteFunc(slices.Clone(found.entries), func(e entry) bool { return !e.endable(commit) })
 	if len(todo) == 0 {
 		fmt.Fprintln(p.Stderr, "No transaction of that kind is open.")
-		err = p.results(t, nil, nil)
+		err = p.results(t, nil)
 	} else {
 		err = p.endThose(ctx, t, tool, todo, commit)
 	}
@@ -232,7 +232,7 @@ func (e entry) endable(commit bool) bool {
 func (p *Program) mark(ctx context.Context, dir *directory, found *picture, ended []entry) error {
 	committed := map[identity]bool{}
 	for _, e := range ended {
-		if e.done && e.saved != nil {
+		if e.result == "committed" && e.saved != nil {
 			committed[identityOf(*e.saved)] = true
 		}
 	}
@@ -240,13 +240,12 @@ func (p *Program) mark(ctx context.Context, dir *directory, found *picture, ende
 	for _, l := range found.listed {
 		state[l.ID] = l
 	}
-	proven := func(o checkpoint.OpenCommittable) bool {
+	unproven := func(o checkpoint.OpenCommittable) bool {
 		txn, ours, err := transactionOf(o)
-		return err == nil && ours && (committed[identityOf(txn)] || state[txn.ID].Outcome(txn) == "committed")
+		return err != nil || !ours || !committed[identityOf(txn)] && state[txn.ID].Outcome(txn) != "committed"
 	}
 	for _, t := range found.lines {
 		for _, s := range t.Snapshots {
-			unproven := func(o checkpoint.OpenCommittable) bool { return !proven(o) }
 			if !slices.Contains(dir.jobs, t.Job) || s.External || len(s.Open) == 0 || slices.ContainsFunc(s.Open, unproven) {
 				continue
 			}
@@ -312,34 +311,32 @@ func plural(n int) string {
 // end ends the transactions by the identity saved in a snapshot, or else by
 // that listed.
 func (p *Program) end(ctx context.Context, t transactionFlags, tool *kafka.Transactions, all []entry, commit bool) error {
-	results := make([]string, len(all))
 	var errs []error
-	for i, e := range all {
+	act, done := tool.Abort, "aborted"
+	if commit {
+		act, done = tool.Commit, "committed"
+	}
+	for i := range all {
+		e := &all[i]
 		txn := e.Transaction
 		if e.saved != nil {
 			txn = *e.saved
 		}
-		act, done := tool.Abort, "aborted"
-		if commit {
-			act, done = tool.Commit, "committed"
-		}
+		e.result = done
 		if err := act(ctx, txn); err != nil {
 			errs = append(errs, err)
-			done = "failed: " + err.Error()
-		} else {
-			all[i].done = true
+			e.result = "failed: " + err.Error()
 		}
-		results[i] = done
 		if t.output == "text" {
-			fmt.Fprintf(p.Stdout, "%s: %s\n", e.ID, done)
+			fmt.Fprintf(p.Stdout, "%s: %s\n", e.ID, e.result)
 		}
 	}
-	return errors.Join(p.results(t, all, results), errors.Join(errs...))
+	return errors.Join(p.results(t, all), errors.Join(errs...))
 }
 
-func (p *Program) results(t transactionFlags, all []entry, results []string) error {
+func (p *Program) results(t transactionFlags, all []entry) error {
 	if t.output != "json" {
 		return nil
 	}
-	return p.writeEntries(all, results)
+	return p.writeEntries(all)
 }

@@ -32,13 +32,13 @@ type jsonEntry struct {
 	Result   string `json:"result,omitempty"`
 }
 
-func (p *Program) writeEntries(all []entry, results []string) error {
+func (p *Program) writeEntries(all []entry) error {
 	out := make([]jsonEntry, 0, len(all))
-	for i, e := range all {
+	for _, e := range all {
 		j := jsonEntry{
 			ID: e.ID, Prefix: e.Prefix, Lineage: e.Name.Lineage, Attempt: e.Name.Attempt, Operator: e.Name.Operator, Subtask: e.Name.Subtask, Slot: e.Name.Slot,
 			ProducerID: e.ProducerID, Epoch: e.Epoch, State: e.State, TimeoutSeconds: e.Timeout.Seconds(), Partitions: append([]string{}, e.Partitions...),
-			Standing: e.standing, Outcome: e.outcome, Job: e.job, JobRuns: e.runs, Why: e.why,
+			Standing: e.standing, Outcome: e.outcome, Job: e.job, JobRuns: e.runs, Why: e.why, Result: e.result,
 		}
 		if !e.Opened.IsZero() {
 			opened := e.Opened.UTC()
@@ -46,9 +46,6 @@ func (p *Program) writeEntries(all []entry, results []string) error {
 		}
 		if e.snapshot != nil {
 			j.Snapshot = e.snapshot.Path
-		}
-		if results != nil {
-			j.Result = results[i]
 		}
 		out = append(out, j)
 	}
