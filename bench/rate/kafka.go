@@ -244,19 +244,11 @@ func load(ctx context.Context, servers, topic string, n, keys int64) error {
 	case there > 0:
 		return fmt.Errorf("%s holds %d records, not %d: delete it first", topic, there, n)
 	}
-	failed := make(chan error, 1)
-	promise := func(_ *kgo.Record, err error) {
-		if err != nil {
-			select {
-			case failed <- err:
-			default:
-			}
-		}
-	}
+	promise, failed := firstFailure()
 	for i := range n {
-		key := "user-" + strconv.FormatUint(mix64(uint64(i))%uint64(keys), 10)
+		key := userKey(i, keys)
 		cl.Produce(ctx, &kgo.Record{
-			Topic: topic, Partition: int32(i & 3), Key: []byte(key),
+			Topic: topic, Partition: int32(i % partitions), Key: []byte(key),
 			Value: visitJSON(key, 1_700_000_000_000+i/100, i&1023, i),
 		}, promise)
 	}
@@ -272,6 +264,20 @@ func load(ctx context.Context, servers, topic string, n, keys int64) error {
 	return nil
 }
 
+// firstFailure returns a promise, and a channel that gets the first error that
+// the promise is told.
+func firstFailure() (promise func(*kgo.Record, error), failed <-chan error) {
+	first := make(chan error, 1)
+	return func(_ *kgo.Record, err error) {
+		if err != nil {
+			select {
+			case first <- err:
+			default:
+			}
+		}
+	}, first
+}
+
 // recordsIn returns how many records were ever written to a topic.
 func recordsIn(ctx context.Context, cl *kgo.Client, topic string) (n int64, err error) {
 	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
@@ -280,6 +286,11 @@ func recordsIn(ctx context.Context, cl *kgo.Client, topic string) (n int64, err 
 	}
 	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
 	return n, err
+}
+
+// userKey is the key of the i-th record.
+func userKey(i, keys int64) string {
+	return "user-" + strconv.FormatUint(mix64(uint64(i))%uint64(keys), 10)
 }
 
 // visitJSON is a record of about 85 bytes.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -119,15 +118,7 @@ func (k *kafkaJob) feed(ctx context.Context, l *latencies) (float64, error) {
 		return 0, err
 	}
 	defer cl.Close()
-	failed := make(chan error, 1)
-	promise := func(_ *kgo.Record, err error) {
-		if err != nil {
-			select {
-			case failed <- err:
-			default:
-			}
-		}
-	}
+	promise, failed := firstFailure()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	start := time.Now()
@@ -139,7 +130,7 @@ func (k *kafkaJob) feed(ctx context.Context, l *latencies) (float64, error) {
 			for ; i < k.records && !due(i).After(now); i++ {
 				at := due(i)
 				l.pass(at, due(i+partitions-1))
-				key := "user-" + strconv.FormatUint(mix64(uint64(i))%uint64(k.keys), 10)
+				key := userKey(i, k.keys)
 				cl.Produce(ctx, &kgo.Record{
 					Topic: k.in, Partition: int32(i % partitions), Key: []byte(key),
 					Value: visitJSON(key, at.UnixMilli(), at.UnixMicro(), i),
@@ -169,8 +160,8 @@ func consume(ctx context.Context, servers, topic string, l *latencies) error {
 			return ctx.Err()
 		}
 		now := time.Now()
-		for _, e := range fetches.Errors() {
-			return e.Err
+		if err := fetches.Err(); err != nil {
+			return err
 		}
 		var failed error
 		fetches.EachRecord(func(r *kgo.Record) {
