@@ -66,9 +66,7 @@ type lossJob struct {
 
 func newLossJob(t *testing.T) *lossJob {
 	j := &lossJob{T: t, blobs: mem.New()}
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	return j
 }
 
@@ -80,6 +78,13 @@ func (j *lossJob) start(o StartOptions) (err error) {
 	}
 	j.a, err = Start(j.Context(), o)
 	return err
+}
+
+func (j *lossJob) mustStart(o StartOptions) {
+	j.Helper()
+	if err := j.start(o); err != nil {
+		j.Fatal(err)
+	}
 }
 
 // publish stores a checkpoint at an offset, with a committable named
@@ -142,9 +147,7 @@ func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
 	j := newLossJob(t)
 	j.publish(1, nil, "1.0", "1.1")
 	j.publish(2, nil, "2.0", "2.1")
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	c := allLost("2.0", "2.1")
 	err := j.resolve(c)
 	wantLossError(t, err, []string{
@@ -163,9 +166,7 @@ func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
 		t.Errorf("ledger: %s", got)
 	}
 
-	if err := j.start(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true})
 	if j.a.Restored.ID != 1 || len(j.a.open) != 0 {
 		t.Errorf("began from %d with %v to commit; a descendant proves that all is committed", j.a.Restored.ID, j.a.open)
 	}
@@ -175,9 +176,7 @@ func TestAllLostOffersTheSnapshotBefore(t *testing.T) {
 
 	// The same place once more is another request, with a number.
 	j.publish(3, nil, "3.0")
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	wantLossError(t, j.resolve(allLost("3.0")), []string{"-s memory:/job/chk-1 --rewind=2: exact"})
 }
 
@@ -209,9 +208,7 @@ func TestSomeCommittedIsNotExact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := newLossJob(t)
 			c := set(j)
-			if err := j.start(StartOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			j.mustStart(StartOptions{})
 			wantLossError(t, j.resolve(c), []string{"-s memory:/job/chk-1 --rewind: nothing is missing then, but what was committed since that snapshot is published twice"}, "exact")
 		})
 	}
@@ -234,16 +231,12 @@ func TestLossesOfSeveralCheckpoints(t *testing.T) {
 	j.publish(1, nil, "1.0")
 	j.publish(2, nil, "1.0", "2.0")
 	j.publish(3, nil, "1.0", "2.0", "3.0")
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	wantLossError(t, j.resolve(allLost("2.0", "3.0")), []string{
 		"-s memory:/job/chk-1 --rewind: exact", "from offset 100 to offset 300",
 		"committed: sink rows, subtask 0, checkpoint 1: transaction 1.0",
 	})
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	wantLossError(t, j.resolve(allLost("1.0", "2.0", "3.0")), []string{
 		"no earlier snapshot is left from which this one stems", "between the beginning and job/chk-3", "orders-0 up to offset 300",
 	})
@@ -254,9 +247,7 @@ func TestAcceptLoss(t *testing.T) {
 	j := newLossJob(t)
 	j.publish(1, nil)
 	j.publish(2, nil, "2.0", "2.1", "2.2")
-	if err := j.start(StartOptions{AcceptLoss: 2}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{AcceptLoss: 2})
 	c := &lossyCommitter{fate: map[string]error{"2.0": errExpired, "2.2": connector.ErrTransactionUnknown}}
 	if err := j.resolve(c); err != nil {
 		t.Fatal(err)
@@ -277,9 +268,7 @@ func TestAcceptLoss(t *testing.T) {
 	}
 
 	// From the same snapshot again, without the flag: they are given up.
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	again := allLost("2.0", "2.2")
 	if err := j.resolve(again); err != nil {
 		t.Error(err)
@@ -288,9 +277,7 @@ func TestAcceptLoss(t *testing.T) {
 
 	// A supervisor repeats the flag: new losses are another matter.
 	j.publish(3, nil, "3.0")
-	if err := j.start(StartOptions{AcceptLoss: 2}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{AcceptLoss: 2})
 	wantLossError(t, j.resolve(allLost("3.0")), []string{"--accept-loss 3", "--accept-loss 2 was for another snapshot"})
 	if got := ledgerKinds(t, j.blobs); strings.Count(got, "accepted-loss") != 1 {
 		t.Errorf("ledger: %s", got)
@@ -300,13 +287,9 @@ func TestAcceptLoss(t *testing.T) {
 func TestAcceptLossIsFenced(t *testing.T) {
 	j := newLossJob(t)
 	j.publish(1, nil, "1.0")
-	if err := j.start(StartOptions{AcceptLoss: 1}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{AcceptLoss: 1})
 	old := j.a
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	j.a = old
 	if err := j.resolve(allLost("1.0")); !errors.Is(err, ErrFenced) {
 		t.Errorf("got %v", err)
@@ -325,9 +308,7 @@ func TestOtherFailuresAreNoLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := newLossJob(t)
 			j.publish(1, nil, "1.0", "1.1")
-			if err := j.start(StartOptions{AcceptLoss: 1}); err != nil {
-				t.Fatal(err)
-			}
+			j.mustStart(StartOptions{AcceptLoss: 1})
 			err := j.resolve(c)
 			if !errors.Is(err, passing) || errors.Is(err, ErrRefused) || c.swept {
 				t.Errorf("got %v, swept %v", err, c.swept)
@@ -340,9 +321,7 @@ func TestOtherFailuresAreNoLoss(t *testing.T) {
 func TestCommitterWithoutDetails(t *testing.T) {
 	j := newLossJob(t)
 	j.publish(1, nil, "1.0", "1.1")
-	if err := j.start(StartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	j.mustStart(StartOptions{})
 	c := allLost("1.1")
 	c.coarse = true
 	wantLossError(t, j.resolve(c), []string{"0 lost, 2 of unknown outcome"})

@@ -9,16 +9,22 @@ import (
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
+// canceled is a job that was cancelled with its first checkpoint, whose commit
+// waits for the gate.
+func canceled(t *testing.T) (j *job, gate chan struct{}) {
+	j, gate = launch(t, newStore(), checkpoint.Options{Retention: checkpoint.DeleteOnCancel}), make(chan struct{})
+	j.sink.gate = gate
+	j.checkpoint()
+	j.c.Cancel()
+	synctest.Wait()
+	return j, gate
+}
+
 // TestRule13CancelCommitsBeforeItDeletes: a job that is cancelled with its
 // checkpoints first commits what completed ones hold.
 func TestRule13CancelCommitsBeforeItDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := launch(t, newStore(), checkpoint.Options{Retention: checkpoint.DeleteOnCancel})
-		gate := make(chan struct{})
-		j.sink.gate = gate
-		j.checkpoint()
-		j.c.Cancel()
-		synctest.Wait()
+		j, gate := canceled(t)
 		select {
 		case err := <-j.result:
 			t.Fatalf("the job ended with %v before its commits", err)
@@ -40,12 +46,7 @@ func TestRule13CancelCommitsBeforeItDeletes(t *testing.T) {
 // deleted, and the next start commits.
 func TestRule13CancelKeepsWhatItCannotCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := launch(t, newStore(), checkpoint.Options{Retention: checkpoint.DeleteOnCancel})
-		gate := make(chan struct{})
-		j.sink.gate = gate
-		j.checkpoint()
-		j.c.Cancel()
-		synctest.Wait()
+		j, _ := canceled(t)
 		j.sink.mu.Lock()
 		j.sink.err = errors.New("broker away") // of the call after this one
 		j.sink.mu.Unlock()

@@ -26,13 +26,6 @@ func contents(t *testing.T, blobs storage.Blobs) map[string]string {
 	return all
 }
 
-func (j *lossJob) mustStart(o StartOptions) {
-	j.Helper()
-	if err := j.start(o); err != nil {
-		j.Fatal(err)
-	}
-}
-
 // look looks, and holds that nothing was written.
 func (j *lossJob) look(verify bool) *Timeline {
 	j.Helper()
