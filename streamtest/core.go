@@ -101,7 +101,7 @@ func (c *core) running(step string) {
 	case c.closed:
 		c.t.Fatalf("%s after Close", step)
 	case c.failed:
-		c.t.Fatalf("%s: %v", step, errStopped)
+		c.t.Fatalf("%s: the job has failed; go on from an earlier snapshot with Restore", step)
 	case c.run == nil:
 		c.start(c.opts.from)
 	}

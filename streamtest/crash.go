@@ -1,7 +1,6 @@
 package streamtest
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -88,12 +87,7 @@ type script struct {
 	parallelism int
 	every       int64
 	crashes     []Crash
-	// wrong is what is wrong with it.
-	wrong []error
-}
-
-func (s *script) refuse(format string, args ...any) {
-	s.wrong = append(s.wrong, fmt.Errorf(format, args...))
+	refusals
 }
 
 type runOption func(*script)
@@ -121,8 +115,8 @@ func scriptOf(opts []RunOption) (script, error) {
 	}
 	for _, c := range s.crashes {
 		if err := c.check(); err != nil {
-			s.wrong = append(s.wrong, err)
+			s.refuse("%w", err)
 		}
 	}
-	return s, errors.Join(s.wrong...)
+	return s, s.err()
 }

@@ -1,7 +1,6 @@
 package streamtest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -31,7 +30,7 @@ type Harness[In, Out any] struct {
 // step; side outputs are asked for until then, by Side.
 func New[In, Out any](t testing.TB, pipeline func(in stream.Stream[In]) stream.Stream[Out], opts ...Option) *Harness[In, Out] {
 	t.Helper()
-	o, err := settle(opts)
+	o, err := optionsOf(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +95,7 @@ func ProcessUnkeyed[In, Out any, P stream.Processor[stream.NoKey, In, Out]](t te
 // stream.SideOutput.
 func Side[T, In, Out any](h *Harness[In, Out], tag stream.Tag[T]) *Output[T] {
 	h.core.t.Helper()
-	if h.core.job == nil || h.core.starts > 0 {
+	if h.core.starts > 0 {
 		h.core.t.Fatalf("side output %q is asked for after the first step, which has dropped its records; call Side right after New", tag.Name())
 	}
 	o := &Output[T]{t: h.core.t, name: fmt.Sprintf("side output %q", tag.Name())}
@@ -241,6 +240,3 @@ func (h *Harness[In, Out]) Close() {
 
 // failure is the error of a job, on its way to Try.
 type failure struct{ error }
-
-// errStopped tells that a harness is not running.
-var errStopped = errors.New("the job has failed; go on from an earlier snapshot with Restore")

@@ -27,13 +27,15 @@ type options struct {
 	from  *Snapshot
 	// timestamps is a func(In) time.Time, nil for none.
 	timestamps any
-	// wrong is what is wrong with them.
-	wrong []error
+	refusals
 }
 
-func (o *options) refuse(format string, args ...any) {
-	o.wrong = append(o.wrong, fmt.Errorf(format, args...))
-}
+// refusals are what is wrong with options.
+type refusals []error
+
+func (r *refusals) refuse(format string, args ...any) { *r = append(*r, fmt.Errorf(format, args...)) }
+
+func (r refusals) err() error { return errors.Join(r...) }
 
 type option func(*options)
 
@@ -41,16 +43,14 @@ func (o option) forHarness(to *options) { o(to) }
 
 type parallelism int
 
-func (p parallelism) forHarness(o *options) {
-	if o.parallelism = int(p); p < 1 {
-		o.refuse("Parallelism(%d): an operator has 1 subtask or more", p)
-	}
-}
+func (p parallelism) forHarness(o *options) { o.parallelism = p.checked(&o.refusals) }
+func (p parallelism) forRun(s *script)      { s.parallelism = p.checked(&s.refusals) }
 
-func (p parallelism) forRun(s *script) {
-	if s.parallelism = int(p); p < 1 {
-		s.refuse("Parallelism(%d): an operator has 1 subtask or more", p)
+func (p parallelism) checked(r *refusals) int {
+	if p < 1 {
+		r.refuse("Parallelism(%d): an operator has 1 subtask or more", p)
 	}
+	return int(p)
 }
 
 // Parallelism is the number of subtasks of every operator that sets none.
@@ -89,16 +89,21 @@ func From(s *Snapshot) Option {
 	})
 }
 
-func settle(opts []Option) (options, error) {
+func optionsOf(opts []Option) (options, error) {
 	o := options{parallelism: 1}
 	for i, opt := range opts {
-		if opt == nil {
-			o.refuse("option %d is nil", i+1)
-			continue
-		}
-		opt.forHarness(&o)
+		o.apply(i, opt)
 	}
-	return o, errors.Join(o.wrong...)
+	return o, o.err()
+}
+
+// apply applies the option with an index.
+func (o *options) apply(i int, opt Option) {
+	if opt == nil {
+		o.refuse("option %d is nil", i+1)
+		return
+	}
+	opt.forHarness(o)
 }
 
 // timestampsOf returns the function given by Timestamps, nil if none was.

@@ -63,7 +63,7 @@ func (p *pace) wake() {
 }
 
 // verdict tells the crash of the test from the end and the failure of a job.
-func (p *pace) verdict(err error) (crashed bool, _ error) {
+func verdict(err error) (crashed bool, _ error) {
 	if errors.Is(err, errCrash) {
 		return true, nil
 	}

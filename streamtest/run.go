@@ -186,7 +186,7 @@ func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash C
 		p.release(every)
 		select {
 		case err = <-done:
-			crashed, err = p.verdict(err)
+			crashed, err = verdict(err)
 			return covered, crashed, err
 		case <-p.reached:
 		}
@@ -197,7 +197,7 @@ func drive(ctx context.Context, job *embedded.Job, p *pace, every int64, crash C
 		covered = p.sofar()
 		if taken == crash.checkpoint {
 			p.crash()
-			crashed, err = p.verdict(<-done)
+			crashed, err = verdict(<-done)
 			return covered, crashed, err
 		}
 	}

@@ -1,10 +1,6 @@
 package streamtest
 
-import (
-	"errors"
-
-	"github.com/weirstream/weir/runner/embedded"
-)
+import "github.com/weirstream/weir/runner/embedded"
 
 // Snapshot is a snapshot of a harness, in memory and in the format of
 // checkpoints.
@@ -44,12 +40,9 @@ func (h *Harness[In, Out]) Restore(from *Snapshot, opts ...SharedOption) *Harnes
 		h.core.t.Fatal("Restore from nil; take a Snapshot first")
 	}
 	for i, o := range opts {
-		if o == nil {
-			h.core.t.Fatalf("Restore: option %d is nil", i+1)
-		}
-		o.forHarness(&h.core.opts)
+		h.core.opts.apply(i, o)
 	}
-	if err := errors.Join(h.core.opts.wrong...); err != nil {
+	if err := h.core.opts.err(); err != nil {
 		h.core.t.Fatalf("Restore: %v", err)
 	}
 	h.core.stop()
