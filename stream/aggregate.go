@@ -212,7 +212,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) ReceiveKeyed(b *stage.KeyedRows[K, I
 
 // Key implements stage.Witness.
 func (o *aggregateOp[K, In, Acc, Mid, Out]) Key() string {
-	if o.cur.P == nil { // it fires timers
+	if o.cur.P == nil { // timers fire, and the store has let go of the key
 		return fmt.Sprint(o.fired)
 	}
 	return fmt.Sprint(o.store.Key())
