@@ -31,6 +31,10 @@ type SourceSuite[T any, S connector.Split, E any] struct {
 	Points int
 	// Timeout ends a run that hangs. Default 60 s.
 	Timeout time.Duration
+	// Linger is how long goroutines may still run when a run is over. A server
+	// of the test may see only at the end of a long poll that its client is gone.
+	// Default 5 s.
+	Linger time.Duration
 }
 
 // TestSource is the acceptance suite of sources: whoever passes it keeps what
@@ -56,6 +60,9 @@ func TestSource[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, 
 	if s.Timeout == 0 {
 		s.Timeout = time.Minute
 	}
+	if s.Linger == 0 {
+		s.Linger = 5 * time.Second
+	}
 	if !s.New().Bounded() {
 		t.Fatal("the source is not bounded: the suite would wait for its end")
 	}
@@ -72,7 +79,7 @@ func TestSource[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, 
 		{"Leak", testLeak[T, S, E]},
 	} {
 		t.Run(part.name, func(t *testing.T) {
-			defer wantNoLeak(t, goleak.IgnoreCurrent())
+			defer s.wantNoLeak(t, goleak.IgnoreCurrent())
 			tested := s
 			if part.name != "Watermark" {
 				tested.Time = nil // one thing at a time
@@ -202,21 +209,24 @@ func testLeak[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, S,
 		r := s.start(t, 2, nil, 1)
 		r.until(n)
 		r.close()
-		wantNoLeak(t, ignored)
+		s.wantNoLeak(t, ignored)
 	}
 }
 
-// wantNoLeak wants no goroutine but the ignored ones. It is patient: a server of
-// the test may see that its client is gone only at the end of a long poll.
-func wantNoLeak(t *testing.T, ignored goleak.Option) {
+// wantNoLeak waits until no goroutines are left but the ignored ones.
+func (s SourceSuite[T, S, E]) wantNoLeak(t *testing.T, ignored goleak.Option) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if err = goleak.Find(ignored); err == nil {
+	end := time.Now().Add(s.Linger)
+	for {
+		err := goleak.Find(ignored)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Error(err)
 			return
 		}
 	}
-	t.Error(err)
 }
 
 // points are the numbers of records at which to break off.

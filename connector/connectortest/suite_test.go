@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
@@ -200,9 +201,10 @@ func TestSuiteOnCounting(t *testing.T) {
 		}
 	}
 	TestSource(t, SourceSuite[int64, part, int64]{
-		New:  func() connector.Source[int64, part, int64] { return counting{os.Getenv("WEIR_FAULT")} },
-		Want: want,
-		Time: func(v int64) int64 { return v % 100 },
+		New:    func() connector.Source[int64, part, int64] { return counting{os.Getenv("WEIR_FAULT")} },
+		Want:   want,
+		Time:   func(v int64) int64 { return v % 100 },
+		Linger: time.Millisecond,
 	})
 }
 
