@@ -32,9 +32,9 @@ type moment[K comparable] struct {
 	done     chan struct{}
 }
 
-func (r *run[K]) clone() map[K]*content {
-	m := make(map[K]*content, len(r.model))
-	for k, c := range r.model {
+func clone[K comparable](model map[K]*content) map[K]*content {
+	m := make(map[K]*content, len(model))
+	for k, c := range model {
 		m[k] = c.clone()
 	}
 	return m

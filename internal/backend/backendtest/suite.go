@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
 )
 
@@ -62,8 +63,7 @@ func model[K comparable](t *testing.T, b Backend, o Options, key func(*rand.Rand
 			for i, other := range append([]Backend{b}, o.Others...) {
 				r.elsewhere(other, m, 1+(int(seed)+i)%4)
 			}
-			r.all()
-			r.drop()
+			r.end()
 		})
 	}
 }
@@ -78,12 +78,7 @@ func colliding(t *testing.T, b Backend, o Options) {
 		for range o.Steps {
 			r.step()
 		}
-		for _, m := range r.moments {
-			<-m.done
-			r.check(m.err)
-		}
-		r.all()
-		r.drop()
+		r.end()
 	}
 }
 
@@ -97,7 +92,7 @@ func newRun[K comparable](t *testing.T, b Backend, groups keygroup.Range, seed u
 
 // take begins a snapshot.
 func (r *run[K]) take() *moment[K] {
-	m := &moment[K]{model: r.clone(), wm: r.wm, now: *r.now, done: make(chan struct{})}
+	m := &moment[K]{model: clone(r.model), wm: r.wm, now: *r.now, done: make(chan struct{})}
 	f := r.store.Freeze()
 	go func() {
 		defer close(m.done)
@@ -119,11 +114,25 @@ func (r *run[K]) finish(m *moment[K]) {
 	*o.now = m.now
 	o.wm = m.wm
 	o.restore(m.sections, whole())
-	o.model = m.model
+	o.model = clone(m.model)
 	o.all()
+	o.fireAll(entry.EventTime)
+	o.fireAll(entry.ProcessingTime)
 }
 
-// all compares the state of all keys, and then fires all timers.
+// end waits for the snapshots under way, and compares all that is left.
+func (r *run[K]) end() {
+	r.t.Helper()
+	for _, m := range r.moments {
+		<-m.done
+		r.check(m.err)
+	}
+	r.all()
+	r.fireAll(entry.EventTime)
+	r.drop()
+}
+
+// all compares the state of all keys.
 func (r *run[K]) all() {
 	r.t.Helper()
 	keys := make([]K, 0, len(r.model))
@@ -162,12 +171,7 @@ func (r *run[K]) elsewhere(b Backend, m *moment[K], parallelism int) {
 		for range 30 {
 			o.step()
 		}
-		for _, m := range o.moments {
-			<-m.done
-			o.check(m.err)
-		}
-		o.all()
-		o.drop()
+		o.end()
 		o.close()
 	}
 }

@@ -60,6 +60,13 @@ func (r *run[K]) advance(d entry.Domain) {
 	}
 }
 
+// fireAll fires all timers of a domain that are set: none is farther away.
+func (r *run[K]) fireAll(d entry.Domain) {
+	r.t.Helper()
+	r.wm += 100
+	r.advance(d)
+}
+
 func (r *run[K]) fire(d entry.Domain, to int64, fn func(int64) error) {
 	advance := r.store.AdvanceEventTime
 	if d == entry.ProcessingTime {
