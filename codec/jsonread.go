@@ -49,16 +49,10 @@ func (p *plan) object(src []byte, i int, base unsafe.Pointer) int {
 		if i == 0 {
 			return 0
 		}
-		if i = space(src, i); i >= len(src) {
-			return 0
+		var more bool
+		if i, more = behind(src, i, '}'); !more {
+			return i
 		}
-		if src[i] == '}' {
-			return i + 1
-		}
-		if src[i] != ',' {
-			return 0
-		}
-		i = space(src, i+1)
 	}
 }
 

@@ -41,16 +41,10 @@ func skipObject(src []byte, i, depth int) int {
 		if i = skip(src, space(src, i+1), depth-1); i == 0 {
 			return 0
 		}
-		if i = space(src, i); i >= len(src) {
-			return 0
+		var more bool
+		if i, more = behind(src, i, '}'); !more {
+			return i
 		}
-		if src[i] == '}' {
-			return i + 1
-		}
-		if src[i] != ',' {
-			return 0
-		}
-		i = space(src, i+1)
 	}
 }
 
@@ -62,17 +56,26 @@ func skipArray(src []byte, i, depth int) int {
 		if i = skip(src, i, depth-1); i == 0 {
 			return 0
 		}
-		if i = space(src, i); i >= len(src) {
-			return 0
+		var more bool
+		if i, more = behind(src, i, ']'); !more {
+			return i
 		}
-		if src[i] == ']' {
-			return i + 1
-		}
-		if src[i] != ',' {
-			return 0
-		}
-		i = space(src, i+1)
 	}
+}
+
+// behind goes on from the end of a member or element: to the next one if there
+// is more, or else behind the closing bracket.
+func behind(src []byte, i int, closing byte) (at int, more bool) {
+	i = space(src, i)
+	switch {
+	case i >= len(src):
+		return 0, false
+	case src[i] == closing:
+		return i + 1, false
+	case src[i] != ',':
+		return 0, false
+	}
+	return space(src, i+1), true
 }
 
 // skipText returns the position behind the quote that ends a string.
