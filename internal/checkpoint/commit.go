@@ -90,8 +90,8 @@ func (d *driver) sweepSinks() {
 		return
 	}
 	d.swept = time.Now()
+	parent := d.ctx
 	for op, s := range d.sinks {
-		parent := d.ctx
 		s.worker.do(func() {
 			ctx, cancel := context.WithTimeout(parent, sweepTimeout)
 			defer cancel()

@@ -138,14 +138,14 @@ func (s *start) load(ctx context.Context, c candidate) (origin, error) {
 // start is recorded: later there is no falling back.
 func (s *start) loadVerified(ctx context.Context, c candidate) (origin, error) {
 	from, err := s.load(ctx, c)
-	if err != nil || s.sizesOnly {
+	if err != nil {
 		return from, err
 	}
-	return from, from.verify(ctx)
+	return from, s.verify(ctx, from)
 }
 
 // verify reads all data files and compares their checksums.
-func (o origin) verify(ctx context.Context) error {
+func verify(ctx context.Context, o origin) error {
 	killpoint.Reach("start.load")
 	return snapshot.Verify(ctx, o.blobs, o.dir, o.meta)
 }

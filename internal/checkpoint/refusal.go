@@ -43,7 +43,7 @@ func (s *start) refuseAll(tried []string) error {
 func (s *start) instead(ctx context.Context, refused *found) string {
 	var choices []string
 	look := *s
-	look.sizesOnly, look.Logger = true, slog.New(slog.DiscardHandler)
+	look.verify, look.Logger = unverified, slog.New(slog.DiscardHandler)
 	switch from, err := look.goOn(ctx); {
 	case err == nil && from.found == nil:
 		choices = append(choices, "Leave out -s to begin from nothing, which reads all input and writes all output again")

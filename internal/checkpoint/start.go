@@ -147,7 +147,7 @@ func newStart(o StartOptions) (*start, error) {
 		return nil, refuse("--fresh begins from nothing and -s from a snapshot: leave one out")
 	}
 	o.ensureDefaults()
-	s := &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job)}
+	s := &start{StartOptions: o, req: req, ledger: newLedger(o.Blobs, o.Job), verify: verify}
 	s.ledger.without = o.without
 	return s, nil
 }
@@ -161,8 +161,8 @@ type start struct {
 	view   *view
 	// barred tells a look that a start takes no snapshot with -s either.
 	barred bool
-	// sizesOnly leaves the checksums of data files alone: for a look.
-	sizesOnly bool
+	// verify compares the checksums of data files.
+	verify func(context.Context, origin) error
 	// largest is the largest snapshot id seen in the directory.
 	largest int64
 }
@@ -347,7 +347,7 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 			s.done(attempt, &from.ref)
 			return s.goOn(ctx)
 		}
-		err = from.verify(ctx)
+		err = s.verify(ctx, from)
 	}
 	switch {
 	case corrupt(err), errors.Is(err, snapshot.ErrNewer):

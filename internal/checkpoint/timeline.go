@@ -19,8 +19,8 @@ type LookOptions struct {
 	// OpenPath opens snapshots elsewhere that the ledger names. Nil leaves
 	// them out.
 	OpenPath func(path string) (blobs storage.Blobs, dir string, err error)
-	// Verify reads all data files and compares their checksums. Without it
-	// their sizes are compared.
+	// Verify reads all data files and compares their checksums, but for those
+	// that a running job writes meanwhile. Without it their sizes are compared.
 	Verify bool
 }
 
@@ -166,7 +166,12 @@ func Jobs(ctx context.Context, blobs storage.Blobs) ([]string, error) {
 func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	so := StartOptions{Job: o.Job, Blobs: o.Blobs, OpenPath: o.OpenPath}
 	so.ensureDefaults()
-	s := &start{StartOptions: so, ledger: newLedger(o.Blobs, o.Job), sizesOnly: !o.Verify}
+	s := &start{StartOptions: so, ledger: newLedger(o.Blobs, o.Job), verify: unverified}
+	if o.Verify {
+		if err := s.verifyAll(ctx); err != nil {
+			return nil, err
+		}
+	}
 	broken := s.ledger.load(ctx)
 	if broken != nil && !Fatal(broken) {
 		return nil, broken

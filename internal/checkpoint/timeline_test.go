@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -276,4 +278,47 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStrings(t, "jobs", got, "one", "two")
+}
+
+// deleting is the storage of a job that runs: as a data file is read the job
+// completes checkpoint 3, and deletes checkpoint 2.
+type deleting struct {
+	storage.Blobs
+	next func()
+}
+
+func (d *deleting) GetRange(ctx context.Context, name string, off, n int64) ([]byte, error) {
+	if next := d.next; next != nil && strings.HasPrefix(name, "job/chk-2/") {
+		d.next = nil
+		next()
+	}
+	return d.Blobs.GetRange(ctx, name, off, n)
+}
+
+// A running job deletes what is being verified: that is no damage.
+func TestTimelineOfARunningJob(t *testing.T) {
+	blobs := twoCheckpoints(t)
+	l := newLedger(blobs, "job")
+	if err := l.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	running := &deleting{Blobs: blobs, next: func() {
+		m := &snapshot.Metadata{Job: "job", Lineage: l.history().lineage(), Attempt: 1, ID: 3, Kind: snapshot.Checkpoint}
+		err := errors.Join(
+			snapshot.Store(t.Context(), blobs, snapshot.CheckpointDir("job", 3), m),
+			deleteDirectory(t.Context(), blobs, snapshot.CheckpointDir("job", 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}}
+	got, err := Look(t.Context(), LookOptions{Job: "job", Blobs: running, Verify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "snapshots", verdicts(got),
+		"1 checkpoint alive=true open=0/0 by -s memory:/job/chk-1",
+		"3 checkpoint alive=true open=0/0 next")
+	if got.Next.Does != GoesOn || got.Next.From.ID != 3 {
+		t.Errorf("next start %+v", got.Next)
+	}
 }

@@ -173,8 +173,8 @@ func (v *view) external() []Ref {
 // inspect looks at the data files.
 func (s *start) inspect(ctx context.Context, from origin, t *TimelineSnapshot) error {
 	err := complete(ctx, from.blobs, from.dir, from.meta)
-	if err == nil && !s.sizesOnly {
-		err = from.verify(ctx)
+	if err == nil {
+		err = s.verify(ctx, from)
 	}
 	if err == nil {
 		return nil
