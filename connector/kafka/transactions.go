@@ -187,31 +187,33 @@ func (e *ender) list(ctx context.Context, states []string) (kadm.ListedTransacti
 		return nil, err
 	}
 	adm := kadm.NewClient(cl)
-	for {
-		listed, err := adm.ListTransactions(ctx, nil, states)
-		if err == nil {
-			return listed, nil
-		}
-		if err := e.again(ctx, "listed their transactions", err); err != nil {
-			return nil, err
-		}
-	}
+	var listed kadm.ListedTransactions
+	err = e.askAll(ctx, "listed their transactions", func() (err error) {
+		listed, err = adm.ListTransactions(ctx, nil, states)
+		return err
+	})
+	return listed, err
 }
 
-// again waits before the same is asked of all brokers again, or says why that
-// is of no use.
-func (e *ender) again(ctx context.Context, what string, err error) error {
-	answer := (*kerr.Error)(nil)
-	if errors.As(err, &answer) && !answer.Retriable {
-		return final(err)
+// askAll repeats what is asked of all brokers until each has answered.
+func (e *ender) askAll(ctx context.Context, what string, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		answer := (*kerr.Error)(nil)
+		if errors.As(err, &answer) && !answer.Retriable {
+			return final(err)
+		}
+		switch {
+		case pause(ctx, retryPause):
+		case answer == nil:
+			return e.config.unreachable(e.config.startTimeout, err)
+		default:
+			return fmt.Errorf("not all brokers at %s %s within %v, and an incomplete list must not be used: %w", e.config.names(), what, e.config.startTimeout, err)
+		}
 	}
-	if pause(ctx, retryPause) {
-		return nil
-	}
-	if answer == nil {
-		return e.config.unreachable(e.config.startTimeout, err)
-	}
-	return fmt.Errorf("not all brokers at %s %s within %v, and an incomplete list must not be used: %w", e.config.names(), what, e.config.startTimeout, err)
 }
 
 // describeAll asks for the state of many ids; those that the brokers have
@@ -223,8 +225,9 @@ func (e *ender) describeAll(ctx context.Context, ids []string) (kadm.DescribedTr
 	}
 	adm := kadm.NewClient(cl)
 	slices.Sort(ids)
-	for {
-		described, err := adm.DescribeTransactions(ctx, ids...)
+	var described kadm.DescribedTransactions
+	err = e.askAll(ctx, "described their transactions", func() (err error) {
+		described, err = adm.DescribeTransactions(ctx, ids...)
 		for _, d := range described {
 			if d.Err != nil && !errors.Is(d.Err, kerr.TransactionalIDNotFound) {
 				err = errors.Join(err, d.Err)
@@ -233,11 +236,7 @@ func (e *ender) describeAll(ctx context.Context, ids []string) (kadm.DescribedTr
 		if err == nil && len(described) < len(ids) {
 			err = kerr.CoordinatorNotAvailable // of those without an answer
 		}
-		if err == nil {
-			return described, nil
-		}
-		if err := e.again(ctx, "described their transactions", err); err != nil {
-			return nil, err
-		}
-	}
+		return err
+	})
+	return described, err
 }
