@@ -3,7 +3,6 @@ package file
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -181,7 +180,7 @@ func TestBatchDecoderOfAnotherNumberOfValues(t *testing.T) {
 func TestPanicOfABatchDecoderIsLoggedOnce(t *testing.T) {
 	panics := batches{codec.String(), func([]string, [][]byte) []string { panic("too many") }}
 	var log bytes.Buffer
-	ctx := &connectortest.Context{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	ctx := &connectortest.Context{Ctx: t.Context(), Log: logTo(&log)}
 	r := start(t, Source("f", LinesOf[string](panics), In(FS(files("f", "a\nb\nc\n"))), SplitSize(2)), 1, nil, ctx)
 	want(t, r.toEnd(), "a", "b", "c")
 	if got := log.String(); strings.Count(got, "DecodeBatch panicked") != 1 || !strings.Contains(got, `panic="too many"`) || !strings.Contains(got, "codec=file.batches") {

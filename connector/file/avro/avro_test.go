@@ -64,9 +64,9 @@ func source[T any](content []byte, opts ...file.Option) *file.Files[T] {
 	return file.Source("d", Format[T](), append(opts, file.In(file.FS(fsys)))...)
 }
 
-func read[T any](t testing.TB, src *file.Files[T], from *connectortest.SourceSnapshot) ([]T, error) {
+func read[T any](t testing.TB, src *file.Files[T]) ([]T, error) {
 	t.Helper()
-	r, err := connectortest.StartSource(src, 2, from, nil)
+	r, err := connectortest.StartSource(src, 2, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +84,15 @@ func read[T any](t testing.TB, src *file.Files[T], from *connectortest.SourceSna
 func TestCodecs(t *testing.T) {
 	want := visits(500)
 	for _, codec := range []ocf.Codec{null{}, ocf.DeflateCodec(6), ocf.SnappyCodec(), ocf.MustZstdCodec(nil, nil)} {
-		got, err := read(t, source[visit](container(t, want, 30, ocf.WithCodec(codec))), nil)
+		got, err := read(t, source[visit](container(t, want, 30, ocf.WithCodec(codec))))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %d values, %v", codec.Name(), len(got), err)
 		}
 	}
-	if got, err := read(t, source[visit](nil), nil); err != nil || len(got) != 0 {
+	if got, err := read(t, source[visit](nil)); err != nil || len(got) != 0 {
 		t.Errorf("a file of no byte: %v, %v", got, err)
 	}
-	if got, err := read(t, source[visit](container[visit](t, nil, 1)), nil); err != nil || len(got) != 0 {
+	if got, err := read(t, source[visit](container[visit](t, nil, 1))); err != nil || len(got) != 0 {
 		t.Errorf("a file of no value: %v, %v", got, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestRanges(t *testing.T) {
 	want := visits(40)
 	content := container(t, want, 3)
 	for size := int64(1); size < int64(len(content)); size += 1 + size/8 {
-		got, err := read(t, source[visit](content, file.SplitSize(size)), nil)
+		got, err := read(t, source[visit](content, file.SplitSize(size)))
 		slices.SortFunc(got, func(a, b visit) int { return int(a.N - b.N) })
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("ranges of %d of %d bytes: %d values, %v", size, len(content), len(got), err)
@@ -116,7 +116,7 @@ func TestFieldsAreMatchedByName(t *testing.T) {
 		User  string `avro:"user"`
 		Added string `avro:"added"`
 	}
-	got, err := read(t, source[narrow](container(t, visits(2), 10)), nil)
+	got, err := read(t, source[narrow](container(t, visits(2), 10)))
 	if err != nil || !slices.Equal(got, []narrow{{0, "user-0", ""}, {1, "user-1", ""}}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -141,7 +141,7 @@ func TestNestedFieldsAreMatchedByName(t *testing.T) {
 		By   map[string]city `avro:"by"`
 	}
 	content := container(t, []wide{{ID: "a", Home: &place{"Ulm", 89073}, By: map[string]place{"x": {"Bonn", 53111}}}, {ID: "b"}}, 10)
-	got, err := read(t, source[narrow](content), nil)
+	got, err := read(t, source[narrow](content))
 	if err != nil || len(got) != 2 || got[0].Home.City != "Ulm" || got[0].By["x"].City != "Bonn" || got[1].Home != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -169,7 +169,7 @@ func TestDamagedFiles(t *testing.T) {
 		"value count": {replace(first, "\x0c"), []string{fmt.Sprint("block at offset ", first)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := read(t, source[visit](c.content), nil)
+			_, err := read(t, source[visit](c.content))
 			if err == nil {
 				t.Fatal("no error")
 			}
