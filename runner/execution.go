@@ -53,7 +53,7 @@ func (j *job) start(s surroundings) (*execution, error) {
 	registerer, gatherer := metricsOf(s.registerer)
 	x := &execution{tracker: newTracker(s.events), log: s.logger}
 	o := j.engineOptions()
-	o.Rewind, o.Fresh, o.Time = s.request.rewind > 0, s.request.fresh > 0, max(s.request.rewind, s.request.fresh)
+	o.Rewind, o.Fresh, o.Nth = s.request.rewind > 0, s.request.fresh > 0, max(s.request.rewind, s.request.fresh)
 	o.Standby, o.AcceptLoss = s.standby, s.acceptLoss
 	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
 	var err error

@@ -337,7 +337,7 @@ state.memory.budget: 64 mb
 	}
 	o := made().opts
 	c := o.Checkpoint
-	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.MemoryBudget, o.RestorePath, o.Rewind, o.Fresh, o.Time, o.AcceptLoss,
+	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.MemoryBudget, o.RestorePath, o.Rewind, o.Fresh, o.Nth, o.AcceptLoss,
 		c.Interval, c.Dir, c.Timeout, c.Retained, c.Retention, c.MinPause, c.Mode, c.MaxConcurrent, " ", o.Restart)
 	want := fmt.Sprint(3, 64, "3ms", "200ms", 64<<20, "/snap", true, false, 3, 7,
 		"7s", "/from/env", "4m0s", 5, "delete-on-cancel", "7s", "exactly-once", 1, " ", "failure-rate: at most 4 failures in 1m0s, 1s apart")

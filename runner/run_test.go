@@ -54,10 +54,10 @@ func TestRunOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := made().opts
-	if got.Parallelism != 5 || got.MaxParallelism != 33 || got.RestorePath != "/snap" || !got.Rewind || got.Fresh || got.Time != 2 || got.Checkpoint.Dir != "/e" || got.Checkpoint.Interval.Seconds() != 2 {
+	if got.Parallelism != 5 || got.MaxParallelism != 33 || got.RestorePath != "/snap" || !got.Rewind || got.Fresh || got.Nth != 2 || got.Checkpoint.Dir != "/e" || got.Checkpoint.Interval.Seconds() != 2 {
 		t.Errorf("engine options %+v", got)
 	}
-	if err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithFresh()}), maker); err != nil || !made().opts.Fresh || made().opts.Time != 1 {
+	if err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithFresh()}), maker); err != nil || !made().opts.Fresh || made().opts.Nth != 1 {
 		t.Errorf("%v: engine options %+v", err, made().opts)
 	}
 	if err := run(t.Context(), "j", buildPipe, collectOptions([]Option{WithRewind()}), maker); err == nil || !strings.Contains(err.Error(), "add -s PATH") {

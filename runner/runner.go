@@ -117,15 +117,15 @@ func WithRestore(path string) Option {
 // already, which is then written a second time.
 func WithRewind() Option { return WithRewindAgain(1) }
 
-// WithRewindAgain is WithRewind for the nth time: the job goes to a place once,
-// whoever repeats it, and with another n again.
+// WithRewindAgain is WithRewind for the nth time, counted from 1: the job goes
+// to a place once, whoever repeats it, and with another n again.
 func WithRewindAgain(n int) Option { return func(o *options) { o.rewind = n } }
 
 // WithFresh begins anew, without the state of earlier runs.
 func WithFresh() Option { return WithFreshAgain(1) }
 
-// WithFreshAgain is WithFresh for the nth time: as long as the job has not
-// finished it begins anew once, and with another n again.
+// WithFreshAgain is WithFresh for the nth time, counted from 1: as long as the
+// job has not finished it begins anew once, and with another n again.
 func WithFreshAgain(n int) Option { return func(o *options) { o.fresh = n } }
 
 // WithStandby waits while another process runs the job, and starts when that

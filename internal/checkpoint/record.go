@@ -84,9 +84,9 @@ type RestoreRequest struct {
 	Path   string `json:"path,omitempty"`
 	Rewind bool   `json:"rewind,omitempty"`
 	Fresh  bool   `json:"fresh,omitempty"`
-	// Time is the N of --rewind=N and --fresh=N, 0 without: a request is carried
+	// Nth is the N of --rewind=N and --fresh=N, 0 without: a request is carried
 	// out once, and one with another number is another one.
-	Time int `json:"time,omitempty"`
+	Nth int `json:"time,omitempty"`
 }
 
 func (r RestoreRequest) String() string {
@@ -101,8 +101,8 @@ func (r RestoreRequest) String() string {
 		parts = append(parts, "--fresh")
 	}
 	s := strings.Join(parts, " ")
-	if r.Time != 0 {
-		s += fmt.Sprintf("=%d", r.Time)
+	if r.Nth != 0 {
+		s += fmt.Sprintf("=%d", r.Nth)
 	}
 	return s
 }

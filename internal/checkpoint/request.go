@@ -51,7 +51,7 @@ func (h *history) again(req RestoreRequest, names *Ref) RestoreRequest {
 			req.Rewind = true
 			continue
 		}
-		req.Time = max(req.Time, 1) + 1
+		req.Nth = max(req.Nth, 1) + 1
 	}
 	return req
 }

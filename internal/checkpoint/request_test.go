@@ -43,9 +43,9 @@ func TestRequestIsCarriedOutOnce(t *testing.T) {
 		}
 	}
 	// Once more, and a supervisor that repeats this.
-	begin(1, StartOptions{RestorePath: one, Rewind: true, Time: 2})
+	begin(1, StartOptions{RestorePath: one, Rewind: true, Nth: 2})
 	j.publish(6, nil)
-	begin(6, StartOptions{RestorePath: one, Rewind: true, Time: 2})
+	begin(6, StartOptions{RestorePath: one, Rewind: true, Nth: 2})
 	begin(6, StartOptions{RestorePath: one, Rewind: true})
 
 	// --fresh the same, as long as the job has not finished.
@@ -53,7 +53,7 @@ func TestRequestIsCarriedOutOnce(t *testing.T) {
 	j.publish(7, nil)
 	begin(7, StartOptions{Fresh: true})
 	begin(7, StartOptions{RestorePath: one, Rewind: true})
-	j.mustStart(StartOptions{Fresh: true, Time: 2})
+	j.mustStart(StartOptions{Fresh: true, Nth: 2})
 	if j.a.Restored != nil {
 		t.Errorf("--fresh=2 begins from %d", j.a.Restored.ID)
 	}
@@ -71,7 +71,7 @@ func TestFlagsToGoBackOnceMore(t *testing.T) {
 		if got != "-s memory:/job/chk-1 "+want {
 			t.Fatalf("offered by %q, want %q", got, want)
 		}
-		j.mustStart(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true, Time: n + 1})
+		j.mustStart(StartOptions{RestorePath: "memory:/job/chk-1", Rewind: true, Nth: n + 1})
 		if j.a.Restored.ID != 1 {
 			t.Fatalf("%s begins from %d", got, j.a.Restored.ID)
 		}

@@ -32,9 +32,9 @@ type StartOptions struct {
 	// Rewind accepts that going back to RestorePath repeats output; Fresh
 	// begins from nothing.
 	Rewind, Fresh bool
-	// Time is the N of --rewind=N and --fresh=N, for what is meant once more; 0
+	// Nth is the N of --rewind=N and --fresh=N, for what is meant once more; 0
 	// and 1 are without.
-	Time int
+	Nth int
 	// AcceptLoss is the id of the snapshot whose committables may be given up
 	// where they are lost or their outcome is unknown, 0 for none. It counts
 	// for no other snapshot: a supervisor that repeats it accepts no new loss.
@@ -137,8 +137,8 @@ func Start(ctx context.Context, o StartOptions) (*Attempt, error) {
 
 func newStart(o StartOptions) (*start, error) {
 	req := RestoreRequest{Path: o.RestorePath, Rewind: o.Rewind, Fresh: o.Fresh}
-	if o.Time > 1 && (o.Rewind || o.Fresh) {
-		req.Time = o.Time
+	if o.Nth > 1 && (o.Rewind || o.Fresh) {
+		req.Nth = o.Nth
 	}
 	switch {
 	case req.Rewind && req.Path == "":

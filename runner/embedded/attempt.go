@@ -137,9 +137,9 @@ func (a *attempt) overtaken(err error) error {
 func (a *attempt) claim() error {
 	start, err := coord.Start(a.ctx, coord.StartOptions{
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: coord.OpenLocal,
-		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Time: a.opts.Time, AcceptLoss: a.opts.AcceptLoss, Describer: newDescriber(a.job.graph), After: a.after, ExactlyOnceSinks: a.exactlyOnce(),
+		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Nth: a.opts.Nth, AcceptLoss: a.opts.AcceptLoss,
+		After: a.after, ExactlyOnceSinks: a.exactlyOnce(), Prepare: a.fit, Describer: newDescriber(a.job.graph),
 		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
-		Prepare: a.fit,
 	})
 	switch {
 	case err == nil:

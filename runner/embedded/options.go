@@ -36,9 +36,9 @@ type Options struct {
 	Rewind bool
 	// Fresh begins a new lineage, from nothing.
 	Fresh bool
-	// Time is which time Rewind or Fresh is meant, 0 and 1 for the first: the
-	// same is done once, however often it is asked for.
-	Time int
+	// Nth tells for which time Rewind or Fresh is meant, 0 and 1 for the first:
+	// the same is done once, however often it is asked for.
+	Nth int
 	// Standby waits while another process runs the job, and starts when that
 	// one has ended, however it did; without it the start is refused. It needs
 	// a checkpoint directory on a file system with locks, and goes not with
