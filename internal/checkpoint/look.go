@@ -81,9 +81,9 @@ func (s *start) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.dirs = dirs
 	v := &view{history: s.ledger.history(), exactlyOnce: s.ExactlyOnceSinks, opts: &s.StartOptions}
 	for _, id := range sortedKeys(dirs) {
-		s.largest = max(s.largest, id)
 		files := dirs[id]
 		if !has(files, snapshot.MetadataName) {
 			continue // not a checkpoint

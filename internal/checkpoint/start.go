@@ -163,8 +163,9 @@ type start struct {
 	barred bool
 	// verify compares the checksums of data files.
 	verify func(context.Context, origin) error
-	// largest is the largest snapshot id seen in the directory.
-	largest int64
+	// dirs are the directories of checkpoints that the look has listed: by id,
+	// the names and sizes of their files.
+	dirs map[int64]map[string]int64
 }
 
 // origin is what a start begins from.
@@ -381,10 +382,19 @@ func (s *start) loadRequested(ctx context.Context) (origin, error) {
 	return from, nil
 }
 
+// nextID is larger than all ids in the directory and in the ledger.
+func (s *start) nextID() int64 {
+	largest := s.view.largestID()
+	for id := range s.dirs {
+		largest = max(largest, id)
+	}
+	return largest + 1
+}
+
 func (s *start) attempt(from origin) *Attempt {
 	a := &Attempt{
 		Lineage: s.claim.Lineage, Number: s.claim.Attempt, FormerLineages: s.view.former(s.claim), ledger: s.ledger, now: s.Now, log: s.Logger,
-		NextID: 1 + max(s.largest, s.view.largestID()), begun: s, from: from,
+		NextID: s.nextID(), begun: s, from: from,
 	}
 	if from.explicit {
 		if all := s.view.continuation(); len(all) > 0 && (from.found == nil || !all[0].ref.same(from.ref)) {

@@ -179,10 +179,6 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	if err := s.look(ctx); err != nil {
 		return nil, err
 	}
-	dirs, err := directories(ctx, o.Blobs, o.Job)
-	if err != nil {
-		return nil, err
-	}
 	t := &Timeline{
 		Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage(),
 		Attempts: []TimelineAttempt{}, Snapshots: []TimelineSnapshot{}, Unfinished: []UnfinishedSnapshot{}, Losses: []AcceptedLoss{},
@@ -191,6 +187,7 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	s.ExactlyOnceSinks, s.view.exactlyOnce = len(t.ExactlyOnceSinks) > 0, len(t.ExactlyOnceSinks) > 0
 	t.Attempts = append(t.Attempts, s.view.timeline()...)
 	t.Losses = append(t.Losses, s.ledger.acceptedLosses()...)
+	var err error
 	if t.Next, err = s.next(ctx, broken); err != nil {
 		return nil, err
 	}
@@ -199,10 +196,10 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 		return nil, err
 	}
 	t.addRefusal(note)
-	snapshots, err := s.snapshots(ctx, dirs, t.Next.From)
+	snapshots, err := s.snapshots(ctx, t.Next.From)
 	t.Snapshots = append(t.Snapshots, snapshots...)
-	for _, id := range sortedKeys(dirs) {
-		if files := dirs[id]; !has(files, snapshot.MetadataName) {
+	for _, id := range sortedKeys(s.dirs) {
+		if files := s.dirs[id]; !has(files, snapshot.MetadataName) {
 			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(o.Job, id), len(files), sum(files)})
 		}
 	}

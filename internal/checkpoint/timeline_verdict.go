@@ -120,12 +120,12 @@ func whyRefused(err error) string { return strings.TrimPrefix(err.Error(), ErrRe
 
 // snapshots lists the snapshots in the job's directory, and those elsewhere
 // that the ledger names, by id.
-func (s *start) snapshots(ctx context.Context, dirs map[int64]map[string]int64, next *Ref) ([]TimelineSnapshot, error) {
+func (s *start) snapshots(ctx context.Context, next *Ref) ([]TimelineSnapshot, error) {
 	var out []TimelineSnapshot
 	for i := range s.view.found {
 		f := &s.view.found[i]
 		t := s.verdict(f, next)
-		t.Bytes = sum(dirs[f.ref.ID])
+		t.Bytes = sum(s.dirs[f.ref.ID])
 		if f.meta != nil {
 			if err := s.inspect(ctx, origin{found: f, blobs: s.Blobs, dir: f.ref.Path}, &t); err != nil {
 				return nil, err
