@@ -124,18 +124,18 @@ func (s *Stepped) Settle() error { return s.SettleWithin(s.rounds) }
 // SettleWithin is Settle with another bound in place of SteppedOptions.Rounds.
 func (s *Stepped) SettleWithin(rounds int) error {
 	for range rounds {
-		any := false
+		worked := false
 		for _, t := range s.a.wiring.tasks {
 			did, err := t.Work()
 			if err != nil {
 				return err
 			}
-			any = any || did
+			worked = worked || did
 		}
 		if s.a.ctx.Err() != nil {
 			return context.Cause(s.a.ctx)
 		}
-		if !any {
+		if !worked {
 			return nil
 		}
 	}
