@@ -21,7 +21,7 @@ func DecodeTogether[T any](c codec.BatchDecoder[T], into *Batch[T], srcs [][]byt
 	}()
 	vals, err := c.DecodeBatch(into.Vals, srcs)
 	if err != nil {
-		return false, nil //nolint:nilerr // decoding one by one has it again
+		return false, nil // decoding one by one has it again
 	}
 	if got := len(vals) - len(into.Vals); got != len(srcs) {
 		return false, fmt.Errorf("codec %T: DecodeBatch appended %d values for %d records: it must append one for each", c, got, len(srcs))
