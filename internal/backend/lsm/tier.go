@@ -54,8 +54,12 @@ func (t *Tier) Walk(first []byte, fn func(key, row []byte) (more bool, err error
 	return walk(t.db, first, nil, fn)
 }
 
-// walk walks from the first key on to the one before end; nil is no bound.
+// walk walks from the first key on to the one before end. An empty key is no
+// bound.
 func walk(r pebble.Reader, first, end []byte, fn func(key, row []byte) (more bool, err error)) (err error) {
+	if len(first) == 0 {
+		first = nil // as a bound it would have to have a first byte
+	}
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: first, UpperBound: end})
 	if err != nil {
 		return err
