@@ -14,7 +14,6 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector/kafka"
-	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/stream"
 )
 
@@ -93,19 +92,11 @@ func (k *kafkaJob) live(l *latencies) func(context.Context) error {
 		if err := k.build(j); err != nil {
 			return err
 		}
-		o, _, cleanup, err := options(k.flags)
+		job, _, cleanup, err := prepare(k.flags, j)
 		if err != nil {
 			return err
 		}
 		defer cleanup()
-		g, err := j.Build()
-		if err != nil {
-			return err
-		}
-		job, err := embedded.New(g, o)
-		if err != nil {
-			return err
-		}
 		return job.Run(ctx)
 	}
 }

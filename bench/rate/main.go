@@ -104,19 +104,11 @@ func run(f flags) error {
 // measure runs a job and returns what it cost; the rate is that of the whole
 // job.
 func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, error) {
-	o, checkpoints, cleanup, err := options(f)
+	job, checkpoints, cleanup, err := prepare(f, j)
 	if err != nil {
 		return result{}, time.Time{}, err
 	}
 	defer cleanup()
-	g, err := j.Build()
-	if err != nil {
-		return result{}, time.Time{}, err
-	}
-	job, err := embedded.New(g, o)
-	if err != nil {
-		return result{}, time.Time{}, err
-	}
 	stop, err := profile(f.cpuProfile)
 	if err != nil {
 		return result{}, time.Time{}, err
@@ -141,6 +133,25 @@ func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, er
 		Checkpoints:      checkpoints(),
 		BatchGapP999US:   float64(job.BatchGap(0.999).Nanoseconds()) / 1e3,
 	}, end, nil
+}
+
+// prepare makes what runs a job, a function that returns the checkpoints seen
+// so far, and one that cleans up.
+func prepare(f flags, j *stream.Job) (*embedded.Job, func() []checkpointResult, func(), error) {
+	g, err := j.Build()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	o, checkpoints, cleanup, err := options(f)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	job, err := embedded.New(g, o)
+	if err != nil {
+		cleanup()
+		return nil, nil, nil, err
+	}
+	return job, checkpoints, cleanup, nil
 }
 
 // profile starts a CPU profile into a file, if one is named, and returns what
