@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -126,11 +127,11 @@ func lossesOf(op string, cs []snapshot.Committable, err error) (losses []Loss, s
 		return nil, true
 	}
 	failed, all := commitErrors(err)
-	if !all {
-		if outcomeOf(err) == "" {
-			return nil, false
-		}
-		// The committer does not say which: any of them may be meant.
+	switch {
+	case all:
+	case len(failed) > 0 || !settles(err):
+		return nil, false
+	default: // the committer does not say which: any of them may be meant
 		for _, c := range cs {
 			losses = append(losses, newLoss(op, c, Unknown, err))
 		}
@@ -161,6 +162,21 @@ func outcomeOf(err error) LossOutcome {
 		return Lost
 	}
 	return ""
+}
+
+// settles reports whether err speaks of an outcome, and so does each that it
+// joins: beside a loss there may be another failure, which may pass. One that
+// names the outcome itself may wrap its cause as well.
+func settles(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the tree is walked by hand
+		parts := joined.Unwrap()
+		return slices.Contains(parts, connector.ErrTransactionLost) || slices.Contains(parts, connector.ErrTransactionUnknown) ||
+			!slices.ContainsFunc(parts, func(part error) bool { return !settles(part) })
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return settles(inner)
+	}
+	return outcomeOf(err) != ""
 }
 
 // commitErrors lists the CommitErrors that err consists of; all is false if it

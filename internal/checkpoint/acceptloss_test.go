@@ -303,7 +303,7 @@ func TestOtherFailuresAreNoLoss(t *testing.T) {
 		"alone":                {fate: map[string]error{"1.0": passing}},
 		"beside a loss":        {fate: map[string]error{"1.0": errExpired, "1.1": passing}},
 		"coarse":               {fate: map[string]error{"1.0": passing}, coarse: true},
-		"coarse beside a loss": {fate: map[string]error{"1.0": passing, "1.1": passing}, coarse: true},
+		"coarse beside a loss": {fate: map[string]error{"1.0": errExpired, "1.1": passing}, coarse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newLossJob(t)
@@ -325,4 +325,35 @@ func TestCommitterWithoutDetails(t *testing.T) {
 	c := allLost("1.1")
 	c.coarse = true
 	wantLossError(t, j.resolve(c), []string{"0 lost, 2 of unknown outcome"})
+}
+
+// What a committer's error says of each of two committables.
+func TestLossesOfAnError(t *testing.T) {
+	named := &connector.CommitError{Index: 1, Err: errExpired}
+	passing := errors.New("broker away")
+	cs := []snapshot.Committable{{Checkpoint: 1, Data: []byte("1.0")}, {Checkpoint: 1, Subtask: 1, Data: []byte("1.1")}}
+	for name, c := range map[string]struct {
+		err     error
+		lost    string
+		settled bool
+	}{
+		"none":                      {nil, "", true},
+		"by name":                   {fmt.Errorf("commit: %w", errors.Join(named)), "1 lost", true},
+		"by name, beside another":   {errors.Join(named, passing), "", false},
+		"coarse":                    {fmt.Errorf("commit: %w", errExpired), "0 unknown 1 unknown", true},
+		"coarse, of several":        {errors.Join(errExpired, connector.ErrTransactionUnknown), "0 unknown 1 unknown", true},
+		"coarse, with the cause":    {fmt.Errorf("%w: %w", connector.ErrTransactionUnknown, passing), "0 unknown 1 unknown", true},
+		"coarse, beside another":    {errors.Join(errExpired, passing), "", false},
+		"another":                   {passing, "", false},
+		"another, and no such name": {&connector.CommitError{Index: 2, Err: errExpired}, "", false},
+	} {
+		losses, settled := lossesOf("rows", cs, c.err)
+		var got []string
+		for _, l := range losses {
+			got = append(got, fmt.Sprint(l.Subtask, " ", l.Outcome))
+		}
+		if settled != c.settled || strings.Join(got, " ") != c.lost {
+			t.Errorf("%s: %q, settled %v; want %q, %v", name, got, settled, c.lost, c.settled)
+		}
+	}
 }
