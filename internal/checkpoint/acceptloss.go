@@ -168,7 +168,7 @@ func outcomeOf(err error) LossOutcome {
 // joins: beside a loss there may be another failure, which may pass. One that
 // names the outcome itself may wrap its cause as well.
 func settles(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the tree is walked by hand
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		parts := joined.Unwrap()
 		return slices.Contains(parts, connector.ErrTransactionLost) || slices.Contains(parts, connector.ErrTransactionUnknown) ||
 			!slices.ContainsFunc(parts, func(part error) bool { return !settles(part) })
