@@ -115,15 +115,9 @@ func TestFailingDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, _ := keygroup.NewHasher[int64]()
 	set := func(from, n int64) (err error) {
 		defer func() { err, _ = recover().(error) }()
-		for k := from; k < from+n; k++ {
-			s.Bind([]int64{k}, []uint32{h.Hash(k)})
-			s.Seek(0)
-			cur.Timers.Set(entry.EventTime, k)
-			s.Release()
-		}
+		eachKey(s, from, n, func(k int64) { cur.Timers.Set(entry.EventTime, k) })
 		return nil
 	}
 	if err := set(0, 3000); err != nil {

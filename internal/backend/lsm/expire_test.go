@@ -31,14 +31,11 @@ func TestExpiredRowsGo(t *testing.T) {
 	defer s.Close()
 	h, _ := keygroup.NewHasher[int64]()
 	write := func(from, n int64, set func(k int64) error) {
-		for k := from; k < from+n; k++ {
-			s.Bind([]int64{k}, []uint32{h.Hash(k)})
-			s.Seek(0)
+		eachKey(s, from, n, func(k int64) {
 			if err := set(k); err != nil {
 				t.Fatal(err)
 			}
-			s.Release()
-		}
+		})
 	}
 	rows := func() (n int) {
 		if err := tier.Scan(nil, func([]byte, []byte) error { n++; return nil }); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/internal/backend/backendtest"
 	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/keygroup"
 )
 
 // seeds is how many random runs there are of each kind.
@@ -33,6 +34,17 @@ func backend(name string, bytes int64) backendtest.Backend {
 		}
 		o.Share = d.Share()
 	}}
+}
+
+// eachKey makes n keys, from the first on, current one after the other.
+func eachKey(s *heap.Store[int64], first, n int64, fn func(k int64)) {
+	h, _ := keygroup.NewHasher[int64]()
+	for k := first; k < first+n; k++ {
+		s.Bind([]int64{k}, []uint32{h.Hash(k)})
+		s.Seek(0)
+		fn(k)
+		s.Release()
+	}
 }
 
 // The suite runs with next to no memory, so that nearly everything is read

@@ -23,15 +23,6 @@ func TestReferencesOfEvictedEntriesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	h, _ := keygroup.NewHasher[int64]()
-	with := func(from, n int64, fn func(k int64)) {
-		for k := from; k < from+n; k++ {
-			s.Bind([]int64{k}, []uint32{h.Hash(k)})
-			s.Seek(0)
-			fn(k)
-			s.Release()
-		}
-	}
 	const live, stale = 1000, 6000
 	advance := func(to int64) (fired int) {
 		for more := true; more; {
@@ -44,11 +35,11 @@ func TestReferencesOfEvictedEntriesStay(t *testing.T) {
 		return fired
 	}
 	advance(0)
-	with(0, live, func(k int64) { cur.Timers.Set(entry.EventTime, 100+k) })
+	eachKey(s, 0, live, func(k int64) { cur.Timers.Set(entry.EventTime, 100+k) })
 	if n := s.Len(); n > live/2 {
 		t.Fatalf("%d of %d entries are in memory: the case tests nothing", n, live)
 	}
-	with(live, stale, func(k int64) {
+	eachKey(s, live, stale, func(k int64) {
 		cur.Timers.Set(entry.EventTime, 500_000+k)
 		cur.Timers.Delete(entry.EventTime, 500_000+k)
 	})

@@ -53,14 +53,8 @@ func TestFailedSettlingHoldsNobodyUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, _ := keygroup.NewHasher[int64]()
 		write := func(from, n int64) {
-			for k := from; k < from+n; k++ {
-				s.Bind([]int64{k}, []uint32{h.Hash(k)})
-				s.Seek(0)
-				*entry.Bits(cur.P) |= state.Bit
-				s.Release()
-			}
+			eachKey(s, from, n, func(int64) { *entry.Bits(cur.P) |= state.Bit })
 		}
 		write(0, 1000)
 		f := s.Freeze()
