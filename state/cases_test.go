@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/weirstream/weir/internal/snapshot"
 )
 
 const ms = time.Millisecond
@@ -417,60 +415,6 @@ func TestTTLSwitchedAtRestore(t *testing.T) {
 	s.load(t, with.snapshot(t))
 	s.seek(0)
 	equals(t, "switched off", see(h), full)
-}
-
-func TestO01Redistribution(t *testing.T) {
-	lists := func(parts ...string) (old [][]snapshot.ListState) {
-		for _, p := range parts {
-			l := snapshot.ListState{Name: "l"}
-			for _, c := range p {
-				l.Items = append(l.Items, []byte(string(c)))
-			}
-			old = append(old, []snapshot.ListState{l})
-		}
-		return old
-	}
-	for _, c := range []struct {
-		old, want []string
-	}{
-		{[]string{"abc", "de"}, []string{"ab", "cd", "e"}},
-		{[]string{"ab", "cd", "e"}, []string{"abcde"}},
-		{[]string{"abc", "de"}, []string{"abcde"}},
-		{[]string{"a", "b", "c", "d"}, []string{"ab", "c", "d"}},
-		{[]string{"abcdefg"}, []string{"abc", "de", "fg"}},
-		{[]string{"abc", ""}, []string{"abc", ""}}, // equal parallelism
-		{[]string{"a"}, []string{"a", "", ""}},
-	} {
-		var got []string
-		for _, ls := range Redistribute(lists(c.old...), len(c.want)) {
-			text := ""
-			for _, item := range ls[0].Items {
-				text += string(item)
-			}
-			got = append(got, text)
-		}
-		equals(t, "redistribution", got, c.want)
-	}
-}
-
-// TestRedistributionRotates: where one list's longer runs end, those of the
-// next begin.
-func TestRedistributionRotates(t *testing.T) {
-	var old []snapshot.ListState
-	for _, name := range []string{"a", "b", "c"} {
-		old = append(old, snapshot.ListState{Name: name, Items: [][]byte{[]byte(name + "1"), []byte(name + "2")}})
-	}
-	var got [][]string
-	for _, lists := range Redistribute([][]snapshot.ListState{old}, 3) {
-		var of []string
-		for _, l := range lists {
-			for _, item := range l.Items {
-				of = append(of, string(item))
-			}
-		}
-		got = append(got, of)
-	}
-	equals(t, "dealt", got, [][]string{{"a1", "b2"}, {"a2", "c1"}, {"b1", "c2"}})
 }
 
 // level is a number with names, as an accumulator of its own.

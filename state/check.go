@@ -17,22 +17,33 @@ var ErrIncompatible = errors.New("incompatible state")
 // the fields: each must be there in the same form. All differences are
 // reported. It is for the engine; Registry.Check is for one registry.
 func CheckFields(operator string, fields []*entry.Field, stored []snapshot.State) error {
-	byName := make(map[string]*entry.Field, len(fields))
+	declared := make(map[string]snapshot.State, len(fields))
 	for _, f := range fields {
-		byName[f.Name] = f
+		declared[f.Name] = stateOf(f)
 	}
+	return checkStates(operator, declared, func(string) (string, bool) { return "", false }, stored)
+}
+
+// checkStates compares stored keyed states with the declared ones. other says
+// what else a name is declared as.
+func checkStates(operator string, declared map[string]snapshot.State, other func(name string) (form string, ok bool), stored []snapshot.State) error {
 	var errs []error
 	for _, s := range stored {
-		f := byName[s.Name]
-		if f == nil {
+		want, ok := declared[s.Name]
+		if ok && equal(s, want) {
+			continue
+		}
+		form := describe(want)
+		if !ok {
+			form, ok = other(s.Name)
+		}
+		if !ok {
 			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or start without this snapshot",
 				operator, ErrIncompatible, s.Name, describe(s)))
 			continue
 		}
-		if want := stateOf(f); !equal(s, want) {
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; declare the new form beside it under another name, or restore with the old one",
-				operator, ErrIncompatible, s.Name, describe(s), describe(want)))
-		}
+		errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; declare the new form beside it under another name, or restore with the old one",
+			operator, ErrIncompatible, s.Name, describe(s), form))
 	}
 	return errors.Join(errs...)
 }

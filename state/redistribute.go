@@ -6,41 +6,74 @@ import (
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
-// Redistribute deals the operator lists of the old subtasks out to subtasks
-// of a new parallelism, as Flink does. With equal parallelism each subtask
-// has its own lists back. Otherwise the elements of each list, in order of
-// the old subtasks, are cut into runs whose lengths differ by one at most; the
-// longer runs of one list begin where those of the list before it ended, so
-// that several short lists do not all fall to the first subtask. The lists
-// are taken in the order in which the old subtasks name them.
+// Redistribute hands the operator states of the old subtasks out to subtasks
+// of a new parallelism, as Flink does.
+//
+// Of operator lists and raw state, with equal parallelism, each subtask has its
+// own back. Otherwise the elements of each, in order of the old subtasks, are
+// cut into runs whose lengths differ by one at most; the longer runs of one
+// list begin where those of the list before it ended, so that several short
+// lists do not all fall to the first subtask. They are taken in the order in
+// which the old subtasks name them.
+//
+// Of a union list every subtask has the elements of all, in order of the old
+// subtasks. Of broadcast state, which all old subtasks hold alike, subtask i
+// has the copy of subtask i, modulo the old parallelism.
 //
 // It is for the engine.
 func Redistribute(old [][]snapshot.ListState, parallelism int) [][]snapshot.ListState {
-	if len(old) == parallelism {
-		return old
-	}
 	next := make([][]snapshot.ListState, parallelism)
+	if len(old) == 0 {
+		return next
+	}
 	first := 0
-	for _, list := range concatenate(old) {
-		share, more := len(list.Items)/parallelism, len(list.Items)%parallelism
-		after := (first + more) % parallelism
-		for i := range parallelism {
-			n := share
-			if i < more {
-				n++
+	for _, s := range concatenate(old) {
+		switch {
+		case s.Kind == snapshot.UnionList:
+			for i := range next {
+				next[i] = append(next[i], s)
 			}
-			to := (first + i) % parallelism
-			part := list
-			part.Items = list.Items[:n:n]
-			next[to] = append(next[to], part)
-			list.Items = list.Items[n:]
+		case s.Kind == snapshot.BroadcastMap || len(old) == parallelism:
+			for i := range next {
+				next[i] = append(next[i], partOf(old[i%len(old)], s))
+			}
+		default:
+			first = dealOut(s, next, first)
 		}
-		first = after
 	}
 	return next
 }
 
-// concatenate returns each list with the elements of all subtasks.
+// dealOut cuts a list into runs. The longer ones begin at subtask first; it
+// returns where they end.
+func dealOut(s snapshot.ListState, next [][]snapshot.ListState, first int) int {
+	share, more := len(s.Items)/len(next), len(s.Items)%len(next)
+	for i := range next {
+		n := share
+		if i < more {
+			n++
+		}
+		to := (first + i) % len(next)
+		part := s
+		part.Items = s.Items[:n:n]
+		next[to] = append(next[to], part)
+		s.Items = s.Items[n:]
+	}
+	return (first + more) % len(next)
+}
+
+// partOf returns what one subtask stored of a state, which may be nothing.
+func partOf(stored []snapshot.ListState, s snapshot.ListState) snapshot.ListState {
+	s.Items = nil
+	for _, p := range stored {
+		if p.Name == s.Name {
+			s.Items = p.Items
+		}
+	}
+	return s
+}
+
+// concatenate returns each state with the items of all subtasks.
 func concatenate(old [][]snapshot.ListState) []snapshot.ListState {
 	var all []snapshot.ListState
 	for _, lists := range old {

@@ -129,27 +129,39 @@ func (r *Registry) compare(later *Registry) (errs []error) {
 
 // forms describes all declarations.
 func (r *Registry) forms() (forms []string) {
-	for _, f := range r.fields {
-		s := stateOf(f)
-		forms = append(forms, fmt.Sprintf("state %q, %s", f.Name, describe(s)))
+	for _, s := range r.keyedStates() {
+		forms = append(forms, fmt.Sprintf("state %q, %s", s.Name, describe(s)))
 	}
 	for _, d := range r.domains {
 		forms = append(forms, string(timerKind(d)))
 	}
 	for _, l := range r.lists {
 		s := l.form()
-		forms = append(forms, fmt.Sprintf("operator list %q of %s", s.Name, describeFormat(s.Format)))
+		forms = append(forms, fmt.Sprintf("state %q, %s", s.Name, describeList(s)))
 	}
 	return forms
+}
+
+// keyedStates describes the keyed states but those of timers.
+func (r *Registry) keyedStates() []snapshot.State {
+	var states []snapshot.State
+	for _, f := range r.fields {
+		states = append(states, stateOf(f))
+	}
+	return states
 }
 
 // Check tells whether the keyed states of a snapshot of the operator can be
 // restored: each must be declared in the same form. That one has a TTL and
 // the other has none is no difference.
 func (r *Registry) Check(stored []snapshot.State) error {
-	var timers []*entry.Field
+	declared := make(map[string]snapshot.State, len(r.fields))
 	for _, d := range r.domains {
-		timers = append(timers, &entry.Field{Name: string(timerKind(d)), Kind: timerKind(d)})
+		k := string(timerKind(d))
+		declared[k] = snapshot.State{Name: k, Kind: k}
 	}
-	return CheckFields(r.operator, append(timers, r.fields...), stored)
+	for _, s := range r.keyedStates() {
+		declared[s.Name] = s
+	}
+	return checkStates(r.operator, declared, r.declaredAs, stored)
 }

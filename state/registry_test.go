@@ -304,3 +304,39 @@ func TestOperatorList(t *testing.T) {
 		t.Errorf("%v is no ErrIncompatible", err)
 	}
 }
+
+// What is stored as one kind of operator state is no other, nor keyed state.
+func TestOperatorStateOfAnotherKind(t *testing.T) {
+	kinds := map[string]struct {
+		declare func(r *Registry)
+		is      string
+	}{
+		"operator list": {func(r *Registry) { OperatorListIn[string](r, "x") }, "operator list of string"},
+		"union list":    {func(r *Registry) { UnionListIn[string](r, "x") }, "union list of string"},
+		"value":         {func(r *Registry) { ValueIn[string](r, "x") }, "value of string"},
+		"nothing":       {func(*Registry) {}, ""},
+	}
+	for was, stored := range kinds {
+		for is, wanted := range kinds {
+			if was == "nothing" || was == is {
+				continue
+			}
+			old, r := NewRegistry("op"), NewRegistry("op")
+			stored.declare(old)
+			wanted.declare(r)
+			lists, err := old.SnapshotLists()
+			ok(t, err)
+			err = errors.Join(r.CheckLists(lists), r.Check(old.keyedStates()))
+			says := []string{`operator "op"`, `state "x"`, "stored as " + stored.is}
+			if is == "nothing" {
+				says = append(says, "no longer declared")
+			} else {
+				says = append(says, "declared as "+wanted.is)
+			}
+			wants(t, err, says...)
+			if !errors.Is(err, ErrIncompatible) {
+				t.Errorf("%v is no ErrIncompatible", err)
+			}
+		}
+	}
+}

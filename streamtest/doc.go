@@ -25,7 +25,7 @@
 // count. What functions log is in the log of the test.
 //
 // State is looked at by name and key, with Value, List, Map, Aggregating, Keys
-// and OperatorList, timers with Timers. A look changes nothing: it runs no hook
+// OperatorList and UnionList, timers with Timers. A look changes nothing: it runs no hook
 // and renews no time to live.
 //
 // A snapshot is taken by a barrier and has the format of checkpoints. Rescale

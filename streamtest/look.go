@@ -1,17 +1,13 @@
 package streamtest
 
 import (
-	"errors"
 	"maps"
 	"math"
-	"reflect"
 	"time"
 
 	"github.com/weirstream/weir/agg"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
-	"github.com/weirstream/weir/internal/graph"
-	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/stream"
 )
@@ -74,53 +70,6 @@ func Aggregating[In, Acc, Out any, K comparable](h Any, name string, key K, a ag
 		return state.AggregatingIn(r, s.field.Name, a, opts...)
 	}, func(v state.Aggregating[In, Acc, Out]) (err error) { result, ok, err = v.Get(); return err })
 	return result, ok
-}
-
-// OperatorList returns the elements of an operator list, subtask by subtask,
-// nil if there are none; name and options are as for Value. It shows what lies
-// in the list: of a function that fills it in its hook Snapshot, what the last
-// snapshot stored, or a Restore brought back. Take a Snapshot first to see what
-// the function holds now.
-func OperatorList[T any](h Any, name string, opts ...state.Option) (elements []T) {
-	c := h.inner()
-	c.t.Helper()
-	c.running("OperatorList")
-	found := false
-	for _, n := range c.graph.Nodes {
-		if n.Role != graph.Operator {
-			continue
-		}
-		for _, s := range c.run.Subtasks(n.ID) {
-			for _, l := range c.lists(s) {
-				if l.Name != name && n.ID+"/"+l.Name != name {
-					continue
-				}
-				found = true
-				elements = append(elements, decodeList[T](c, n.ID, l, opts)...)
-			}
-		}
-	}
-	if !found {
-		c.t.Fatalf("no operator declares an operator list %q", name)
-	}
-	return elements
-}
-
-func decodeList[T any](c *core, operator string, l snapshot.ListState, opts []state.Option) []T {
-	c.t.Helper()
-	r := state.NewRegistry(operator)
-	list := state.OperatorListIn[T](r, l.Name, opts...)
-	err := r.Err()
-	if err == nil {
-		err = r.RestoreLists([]snapshot.ListState{l})
-	}
-	if errors.Is(err, state.ErrIncompatible) {
-		c.t.Fatalf("operator list %q of operator %q holds elements of %s; the test asks for %v", l.Name, operator, l.Format.ID, reflect.TypeFor[T]())
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return list.Get()
 }
 
 // Keys returns the keys that have a value of a keyed state, in no particular

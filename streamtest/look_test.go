@@ -101,6 +101,54 @@ func TestALookAtAListBesideKeyedState(t *testing.T) {
 	}
 }
 
+// shard keeps the words of its own, by their length, in a union list.
+type shard struct {
+	words state.UnionList[string]
+	own   func(string) bool
+}
+
+func newShard(r *state.Registry) *shard {
+	return &shard{words: state.UnionListIn[string](r, "words")}
+}
+
+func (s *shard) Initialize(rt *stream.Runtime) error {
+	s.own = func(w string) bool { return len(w)%rt.Parallelism() == rt.Subtask() }
+	s.words.Update(slices.DeleteFunc(s.words.Get(), func(w string) bool { return !s.own(w) }))
+	return nil
+}
+
+func (s *shard) Process(ctx *stream.Ctx[stream.NoKey, int], w string) error {
+	if s.own(w) {
+		s.words.Add(w)
+		ctx.Emit(s.words.Len())
+	}
+	return nil
+}
+
+func TestAUnionListInWhichEachSubtaskKeepsItsOwn(t *testing.T) {
+	h := streamtest.New(t, func(in stream.Stream[string]) stream.Stream[int] {
+		return stream.ProcessUnkeyed(stream.Broadcast(in), "shard", newShard)
+	}, streamtest.Parallelism(2))
+	h.Push("a", "bb", "ccc", "dddd", "eeeee")
+	h.Expect(1, 1, 2, 2, 3)
+	for _, step := range []struct {
+		parallelism int
+		want        []string
+	}{
+		{2, []string{"bb", "dddd", "a", "ccc", "eeeee"}},
+		{3, []string{"ccc", "dddd", "a", "bb", "eeeee"}},
+		{1, []string{"ccc", "dddd", "a", "bb", "eeeee"}},
+		{2, []string{"dddd", "bb", "ccc", "a", "eeeee"}},
+	} {
+		h.Rescale(step.parallelism)
+		if got := streamtest.UnionList[string](h, "words"); !slices.Equal(got, step.want) {
+			t.Errorf("at %d the list is %v, want %v", step.parallelism, got, step.want)
+		}
+	}
+	h.Push("ff")
+	h.Expect(3)
+}
+
 // fragile values cannot be encoded once they are broken.
 type fragile struct{ Broken bool }
 
@@ -194,7 +242,7 @@ func TestWrongLooks(t *testing.T) {
 		{"list of another type", func(t testing.TB) {
 			var calls []string
 			streamtest.OperatorList[int64](streamtest.ProcessUnkeyed(t, newBuffer(&calls)), "stored")
-		}, []string{`operator list "stored" of operator "process" holds elements of string; the test asks for int64`}},
+		}, []string{`operator state "stored" of operator "process" holds elements of string; the test asks for int64`}},
 	} {
 		t.Run(c.name, func(t *testing.T) { mustSay(t, failing(t, c.test), c.says...) })
 	}

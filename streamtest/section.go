@@ -106,16 +106,6 @@ func (c *core) frozen(s embedded.Subtask, read func(stage.Part) error) {
 	})
 }
 
-// lists returns the operator lists of a subtask.
-func (c *core) lists(s embedded.Subtask) (lists []snapshot.ListState) {
-	c.t.Helper()
-	c.frozen(s, func(part stage.Part) error {
-		lists = part.Lists
-		return nil
-	})
-	return lists
-}
-
 // section is the values of one state in one key group.
 type section struct {
 	state snapshot.State

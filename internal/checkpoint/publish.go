@@ -16,7 +16,7 @@ func (d *driver) publish(a Publish) {
 	b := d.barriers[a.ID]
 	d.published[a.ID] = b
 	m := b.metadata(d.pool)
-	m.FormatVersion, m.Weir, m.KeyHash = snapshot.Version, d.cfg.Version, d.cfg.KeyHash
+	m.Weir, m.KeyHash = d.cfg.Version, d.cfg.KeyHash
 	m.Job, m.Lineage, m.Attempt = d.cfg.Job, d.cfg.Attempt.Lineage, d.cfg.Attempt.Number
 	m.Completed = d.cfg.Now()
 	for _, id := range a.Deletes {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // MetadataName is the name of the file that makes a directory a snapshot.
@@ -16,16 +17,33 @@ const crcLine = "crc32c "
 const crcLineSize = len(crcLine) + 8 + 1
 
 // EncodeMetadata returns the content of _metadata: m as indented JSON and a
-// last line with the checksum of it. FormatVersion is set to Version.
+// last line with the checksum of it. FormatVersion is set to the lowest version
+// that knows all that m holds.
 func EncodeMetadata(m *Metadata) ([]byte, error) {
 	v := *m
-	v.FormatVersion = Version
+	v.FormatVersion = m.version()
 	b, err := json.MarshalIndent(&v, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", MetadataName, err)
 	}
 	b = append(b, '\n')
 	return fmt.Appendf(b, "%s%08x\n", crcLine, checksum(b)), nil
+}
+
+// version is 2 where a reader of version 1 would take a state for an even-split
+// list, or for one that lies under keys.
+func (m *Metadata) version() int {
+	for _, op := range m.Operators {
+		if slices.ContainsFunc(op.States, func(s State) bool { return s.Kind == RawKind }) {
+			return 2
+		}
+		for _, sub := range op.Subtasks {
+			if slices.ContainsFunc(sub.Lists, func(l ListState) bool { return l.Kind != EvenSplit }) {
+				return 2
+			}
+		}
+	}
+	return 1
 }
 
 // DecodeMetadata checks and decodes the content of _metadata. Its errors wrap
@@ -45,7 +63,7 @@ func DecodeMetadata(b []byte) (*Metadata, error) {
 	if head.FormatVersion == nil {
 		return nil, fmt.Errorf("%w: its JSON has no format_version", ErrNotSnapshot)
 	}
-	if err := checkVersion(*head.FormatVersion); err != nil {
+	if err := checkVersion(*head.FormatVersion, MetadataVersion); err != nil {
 		return nil, err
 	}
 	m := new(Metadata)

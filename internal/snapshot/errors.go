@@ -25,10 +25,10 @@ func malformed(format string, args ...any) error {
 }
 
 // checkVersion refuses what this version cannot read.
-func checkVersion(version uint64) error {
+func checkVersion(version, newest uint64) error {
 	switch {
-	case version > Version:
-		return fmt.Errorf("%w of Weir: format version %d, this one reads up to %d; upgrade to read it", ErrNewer, version, Version)
+	case version > newest:
+		return fmt.Errorf("%w of Weir: format version %d, this one reads up to %d; upgrade to read it", ErrNewer, version, newest)
 	case version == 0:
 		return malformed("format version 0")
 	}

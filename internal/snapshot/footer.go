@@ -67,7 +67,7 @@ func decodeFooter(tail []byte, fileSize int64) ([]groupIndex, error) {
 	if checksum(footer, trailer[:8]) != binary.LittleEndian.Uint32(trailer[8:]) {
 		return nil, fmt.Errorf("%w in the footer", ErrChecksum)
 	}
-	if err := checkVersion(uint64(binary.LittleEndian.Uint32(trailer[4:]))); err != nil {
+	if err := checkVersion(uint64(binary.LittleEndian.Uint32(trailer[4:])), Version); err != nil {
 		return nil, err
 	}
 	p := &parser{src: footer}

@@ -13,8 +13,12 @@ import (
 	"github.com/weirstream/weir/codec"
 )
 
-// Version is the version of the formats of _metadata, data files and payloads.
+// Version is the version of the formats of data files and payloads.
 const Version = 1
+
+// MetadataVersion is the newest version of the format of _metadata. What needs
+// no more is written as version 1, which earlier releases read.
+const MetadataVersion = 2
 
 // Compression says how a writer compresses chunks. A chunk that does not
 // shrink is stored as it is, whatever was asked for. The numbers are stored.

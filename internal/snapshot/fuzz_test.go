@@ -112,11 +112,13 @@ func FuzzOpenFile(f *testing.F) {
 
 func FuzzDecodeMetadata(f *testing.F) {
 	for _, large := range []int{8, maxInline + 4} {
-		m, _ := moveOut(sampleMetadata(large))
-		b, err := EncodeMetadata(m)
-		check(f, err)
-		f.Add(b, false)
-		f.Add(b[:len(b)-crcLineSize], true)
+		for _, m := range []*Metadata{sampleMetadata(large), sampleMetadata2(large)} {
+			m, _ = moveOut(m)
+			b, err := EncodeMetadata(m)
+			check(f, err)
+			f.Add(b, false)
+			f.Add(b[:len(b)-crcLineSize], true)
+		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
 )
 
@@ -15,22 +16,27 @@ var writeGolden = flag.Bool("write-golden", false, "write testdata of the curren
 // TestGoldenSnapshots opens what every version so far has written. The files are
 // written once per format version and never again.
 func TestGoldenSnapshots(t *testing.T) {
-	for name, c := range map[string]Compression{"none": None, "s2": S2, "zstd": Zstd} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join("testdata", "v1", name)
-			blobs := file.New(dir)
-			if _, err := os.Stat(dir); os.IsNotExist(err) && *writeGolden {
-				storeSnapshot(t, blobs, c)
-			}
-			m, groups, err := restore(t, blobs)
-			check(t, err)
-			want := sampleMetadata(maxInline + 4)
-			want.Files = m.Files // sizes and checksums, checked here:
-			check(t, Verify(t.Context(), blobs, "job/chk-7", m))
-			if len(m.Files) != 1 || !reflect.DeepEqual(m, want) {
-				t.Errorf("metadata %+v, want %+v", m, want)
-			}
-			equalGroups(t, groups, sample(40))
-		})
+	for version, sample := range map[string]func(int) *Metadata{"v1": sampleMetadata, "v2": sampleMetadata2} {
+		for name, c := range map[string]Compression{"none": None, "s2": S2, "zstd": Zstd} {
+			t.Run(version+" "+name, func(t *testing.T) {
+				dir := filepath.Join("testdata", version, name)
+				if _, err := os.Stat(dir); os.IsNotExist(err) && *writeGolden {
+					storeMetadata(t, file.New(dir), c, sample(maxInline+4))
+				}
+				golden(t, file.New(dir), sample(maxInline+4))
+			})
+		}
 	}
+}
+
+func golden(t *testing.T, blobs storage.Blobs, want *Metadata) {
+	t.Helper()
+	m, groups, err := restore(t, blobs)
+	check(t, err)
+	want.Files = m.Files // sizes and checksums, checked here:
+	check(t, Verify(t.Context(), blobs, "job/chk-7", m))
+	if len(m.Files) != 1 || !reflect.DeepEqual(m, want) {
+		t.Errorf("metadata %+v, want %+v", m, want)
+	}
+	equalGroups(t, groups, sample(40))
 }

@@ -16,7 +16,7 @@ const (
 
 // Metadata is the content of _metadata.
 type Metadata struct {
-	// FormatVersion is Version.
+	// FormatVersion is what EncodeMetadata chose, at most MetadataVersion.
 	FormatVersion int    `json:"format_version"`
 	Weir          string `json:"weir"`
 	Job           string `json:"job"`
@@ -95,7 +95,7 @@ type Subtask struct {
 	Index int `json:"index"`
 	// File is the data file with the operator's keyed state, "" if none.
 	File string `json:"file,omitempty"`
-	// Lists are even-split list states.
+	// Lists are the states of the subtask that belong to no key.
 	Lists []ListState `json:"lists,omitempty"`
 	// Splits of a source's reader.
 	Splits [][]byte `json:"splits,omitempty"`
@@ -106,11 +106,34 @@ type Subtask struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// ListState is one even-split operator list state of a subtask.
+// ListKind says how the items of a ListState are dealt out when the
+// parallelism changes. The names are stored.
+type ListKind string
+
+const (
+	// EvenSplit divides the items of all subtasks evenly.
+	EvenSplit ListKind = ""
+	// UnionList gives every subtask the items of all.
+	UnionList ListKind = "union"
+	// BroadcastMap is a map that all subtasks hold alike: one item, made of the
+	// keys and values (AppendItem) in turn; none if the map is empty.
+	BroadcastMap ListKind = "broadcast"
+	// RawParts are items in a form of the function's own, divided evenly.
+	RawParts ListKind = "raw"
+)
+
+// RawKind is the kind of a keyed State whose sections hold one entry without a
+// key: bytes in a form of the function's own.
+const RawKind = "raw"
+
+// ListState is one state of a subtask that belongs to no key.
 type ListState struct {
 	Name   string       `json:"name"`
+	Kind   ListKind     `json:"kind,omitempty"`
 	Format codec.Format `json:"format"`
-	Items  [][]byte     `json:"items"`
+	// Key is the format of the keys of a BroadcastMap.
+	Key   codec.Format `json:"key_format,omitzero"`
+	Items [][]byte     `json:"items"`
 }
 
 // Committable is what a sink's committer needs to publish.

@@ -84,7 +84,7 @@ func checkFileHeader(head []byte) error {
 	if checksum(head[:12]) != binary.LittleEndian.Uint32(head[12:]) {
 		return fmt.Errorf("%w in the header", ErrChecksum)
 	}
-	return checkVersion(uint64(binary.LittleEndian.Uint32(head[8:])))
+	return checkVersion(uint64(binary.LittleEndian.Uint32(head[8:])), Version)
 }
 
 // Groups returns the key groups in the file, ascending.
@@ -227,7 +227,7 @@ func checkGroupHeader(head []byte) (group int, err error) {
 	if checksum(head[:12]) != binary.LittleEndian.Uint32(head[12:]) {
 		return 0, fmt.Errorf("%w in the header of the payload", ErrChecksum)
 	}
-	return int(binary.LittleEndian.Uint32(head[8:])), checkVersion(uint64(binary.LittleEndian.Uint32(head[4:])))
+	return int(binary.LittleEndian.Uint32(head[8:])), checkVersion(uint64(binary.LittleEndian.Uint32(head[4:])), Version)
 }
 
 func checkEndMarker(end []byte, before int) (rawTotal uint64, err error) {

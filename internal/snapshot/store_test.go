@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -23,7 +24,7 @@ func sampleMetadata(large int) *Metadata {
 	bytesFormat := &codec.Format{ID: "bytes", Version: 1}
 	big := bytes.Repeat([]byte{0, 1, 0xFE, 0xFF}, large/4)
 	return &Metadata{
-		FormatVersion: Version, Weir: "v0.1.0", Job: "page-latency", Lineage: "3f9c", Attempt: 3, ID: 7,
+		FormatVersion: 1, Weir: "v0.1.0", Job: "page-latency", Lineage: "3f9c", Attempt: 3, ID: 7,
 		Kind: Checkpoint, Triggered: 1_700_000_000_000, Completed: 1_700_000_000_120, KeyHash: "xxh3-32/v1",
 		Deletes: []string{"page-latency/chk-4"},
 		Operators: []Operator{{
@@ -41,36 +42,58 @@ func sampleMetadata(large int) *Metadata {
 	}
 }
 
+// sampleMetadata2 has what version 2 has beyond that.
+func sampleMetadata2(large int) *Metadata {
+	m := sampleMetadata(large)
+	m.FormatVersion = 2
+	text := codec.Format{ID: "string", Version: 1}
+	op := &m.Operators[1]
+	op.States = append(op.States, State{Name: "cells", Kind: RawKind, Format: codec.Format{ID: "raw", Version: 1}})
+	op.Subtasks[0].Lists = append(op.Subtasks[0].Lists,
+		ListState{Name: "partitions", Kind: UnionList, Format: text, Items: [][]byte{[]byte("p0"), []byte("p1")}},
+		ListState{Name: "rules", Kind: BroadcastMap, Format: text, Key: keyFormat, Items: [][]byte{bytes.Repeat([]byte("k\x01v\x01"), large/4)}},
+		ListState{Name: "model", Kind: RawParts, Format: codec.Format{ID: "raw", Version: 1}, Items: [][]byte{{0, 1, 2}, {}}})
+	return m
+}
+
 func TestStoreLoad(t *testing.T) {
-	for _, large := range []int{8, maxInline, maxInline + 4, 3 << 20} {
-		for name, blobs := range map[string]storage.Blobs{"mem": mem.New(), "file": file.New(t.TempDir())} {
-			dir := CheckpointDir("page-latency", 7)
-			m := sampleMetadata(large)
-			check(t, Store(t.Context(), blobs, dir, m))
-			if !reflect.DeepEqual(m, sampleMetadata(large)) {
-				t.Errorf("%s, %d: Store changed its argument", name, large)
-			}
-			for _, at := range []string{dir, dir + "/", dir + "/" + MetadataName} {
-				got, err := Load(t.Context(), blobs, at)
-				check(t, err)
-				if !reflect.DeepEqual(got, m) {
-					t.Errorf("%s, %d, from %s: loaded\n%+v, want\n%+v", name, large, at, got, m)
-				}
-			}
-			var files []string
-			check(t, blobs.List(t.Context(), dir, func(name string, size int64) error {
-				files = append(files, name)
-				if strings.HasSuffix(name, MetadataName) && size > 20<<10 {
-					t.Errorf("%s has %d bytes", name, size)
-				}
-				return nil
-			}))
-			if want := 1; large > maxInline && len(files) != want+1 || large <= maxInline && len(files) != want {
-				t.Errorf("%s, %d: files %q", name, large, files)
-			}
-			wantErr(t, Store(t.Context(), blobs, dir, sampleMetadata(large)), storage.ErrExists)
+	for version, sample := range map[int]func(int) *Metadata{1: sampleMetadata, 2: sampleMetadata2} {
+		for _, large := range []int{8, maxInline, maxInline + 4, 3 << 20} {
+			t.Run(fmt.Sprintf("version %d, %d bytes", version, large), func(t *testing.T) {
+				storeAndLoad(t, mem.New(), sample, large)
+				storeAndLoad(t, file.New(t.TempDir()), sample, large)
+			})
 		}
 	}
+}
+
+func storeAndLoad(t *testing.T, blobs storage.Blobs, sample func(int) *Metadata, large int) {
+	t.Helper()
+	dir := CheckpointDir("page-latency", 7)
+	m := sample(large)
+	check(t, Store(t.Context(), blobs, dir, m))
+	if !reflect.DeepEqual(m, sample(large)) {
+		t.Error("Store changed its argument")
+	}
+	for _, at := range []string{dir, dir + "/", dir + "/" + MetadataName} {
+		got, err := Load(t.Context(), blobs, at)
+		check(t, err)
+		if !reflect.DeepEqual(got, m) {
+			t.Errorf("from %s: loaded\n%+v, want\n%+v", at, got, m)
+		}
+	}
+	var files []string
+	check(t, blobs.List(t.Context(), dir, func(name string, size int64) error {
+		files = append(files, name)
+		if strings.HasSuffix(name, MetadataName) && size > 20<<10 {
+			t.Errorf("%s has %d bytes", name, size)
+		}
+		return nil
+	}))
+	if want := 1; large > maxInline && len(files) != want+1 || large <= maxInline && len(files) != want {
+		t.Errorf("files %q", files)
+	}
+	wantErr(t, Store(t.Context(), blobs, dir, sample(large)), storage.ErrExists)
 }
 
 func TestLoadRefuses(t *testing.T) {
@@ -85,7 +108,7 @@ func TestLoadRefuses(t *testing.T) {
 		"json":        {withCRC("{}\n"), ErrNotSnapshot},
 		"flink":       {"\x00\x00\x00\x04some other engine's metadata", ErrNotSnapshot},
 		"no checksum": {"{\n  \"format_version\": 1\n}\n", ErrTruncated},
-		"newer":       {withCRC("{\n  \"format_version\": 2\n}\n"), ErrNewer},
+		"newer":       {withCRC("{\n  \"format_version\": 3\n}\n"), ErrNewer},
 		"zero":        {withCRC("{\n  \"format_version\": 0\n}\n"), ErrMalformed},
 		"wrong type":  {withCRC("{\n  \"format_version\": 1, \"job\": 5\n}\n"), ErrMalformed},
 		"outside":     {withCRC(`{"format_version": 1, "outside": [{"field": "/operators/0/enumerator", "file": "x"}]}` + "\n"), ErrMalformed},
@@ -209,8 +232,13 @@ func TestNames(t *testing.T) {
 // returns what it consists of.
 func storeSnapshot(t testing.TB, blobs storage.Blobs, c Compression) (names []string, m *Metadata) {
 	t.Helper()
+	return storeMetadata(t, blobs, c, sampleMetadata(maxInline+4))
+}
+
+func storeMetadata(t testing.TB, blobs storage.Blobs, c Compression, with *Metadata) (names []string, m *Metadata) {
+	t.Helper()
 	data, f := writeFile(t, c, sample(40))
-	m = sampleMetadata(maxInline + 4)
+	m = with
 	f.Name = m.Files[0].Name
 	m.Files[0] = f
 	store(t, blobs, "job/chk-7/"+f.Name, data)

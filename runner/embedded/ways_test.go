@@ -233,6 +233,9 @@ var shapes = []shape{
 	{"operator list", false, true, func(in stream.Stream[string], w *writer) {
 		w.to(stream.ProcessUnkeyed(stream.Rebalance(in), "buffer", newBuffer), "out")
 	}},
+	{"union list", false, true, func(in stream.Stream[string], w *writer) {
+		w.to(stream.ProcessUnkeyed(stream.Broadcast(in), "shards", newShards), "out")
+	}},
 	{"one stage after another", false, true, func(in stream.Stream[string], w *writer) {
 		r := windowed(in, "inner", window.Tumbling(20*ms))
 		k := stream.KeyBy(r, func(v string) string { return v[:1] })

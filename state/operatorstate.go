@@ -1,0 +1,137 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// operatorState is a state of a subtask, apart from any key, without its type.
+type operatorState interface {
+	// form describes it, without its content.
+	form() snapshot.ListState
+	// encode returns the content, which does not change when the state does.
+	encode() ([][]byte, error)
+	// decode replaces the content; items are none if nothing is stored.
+	decode(items [][]byte) error
+}
+
+// declareOperatorState adds a state of a subtask.
+func (r *Registry) declareOperatorState(name string, s operatorState, err error) {
+	if err != nil {
+		r.fail(name, err)
+	} else if r.name(name) {
+		r.lists = append(r.lists, s)
+	}
+}
+
+// valueCodec is the codec of the values of an operator state.
+func valueCodec[T any](o options) (codec.Codec[T], error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	if o.ttl.on() {
+		return nil, errors.New("operator state has no time to live")
+	}
+	c, err := codecOf[T](o.codec)
+	if err != nil || c != nil {
+		return c, err
+	}
+	if c, err = codec.For[T](); err != nil {
+		return nil, fmt.Errorf("values of type %s cannot be encoded: %w", typeName[T](), err)
+	}
+	return c, nil
+}
+
+// SnapshotLists encodes the operator states, in the order they were declared.
+// What it returns does not change when they do.
+func (r *Registry) SnapshotLists() ([]snapshot.ListState, error) {
+	var lists []snapshot.ListState
+	for _, l := range r.lists {
+		s := l.form()
+		var err error
+		if s.Items, err = l.encode(); err != nil {
+			return nil, fmt.Errorf("operator %q: %s: %w", r.operator, nameList(s), err)
+		}
+		lists = append(lists, s)
+	}
+	return lists, nil
+}
+
+// RestoreLists replaces the contents of the operator states by stored ones,
+// which CheckLists must accept. Those that are not stored become empty.
+func (r *Registry) RestoreLists(stored []snapshot.ListState) error {
+	if err := r.CheckLists(stored); err != nil {
+		return err
+	}
+	for _, l := range r.lists {
+		form := l.form()
+		if err := l.decode(partOf(stored, form).Items); err != nil {
+			return fmt.Errorf("operator %q: %s: %w", r.operator, nameList(form), err)
+		}
+	}
+	return nil
+}
+
+// CheckLists tells whether stored operator states can be restored: each must be
+// declared as the same kind with the same format.
+func (r *Registry) CheckLists(stored []snapshot.ListState) error {
+	var errs []error
+	for _, s := range stored {
+		want, ok := r.declaredAs(s.Name)
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or start without this snapshot",
+				r.operator, ErrIncompatible, s.Name, describeList(s)))
+		case want != describeList(s):
+			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; give the new form another name, or restore with the old one",
+				r.operator, ErrIncompatible, s.Name, describeList(s), want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// declaredAs says in words as what a name is declared.
+func (r *Registry) declaredAs(name string) (form string, ok bool) {
+	if i := slices.IndexFunc(r.lists, func(l operatorState) bool { return l.form().Name == name }); i >= 0 {
+		return describeList(r.lists[i].form()), true
+	}
+	for _, s := range r.keyedStates() {
+		if s.Name == name {
+			return describe(s), true
+		}
+	}
+	return "", false
+}
+
+// nounOf is what people call a kind of operator state.
+func nounOf(k snapshot.ListKind) string {
+	switch k {
+	case snapshot.EvenSplit:
+		return "operator list"
+	case snapshot.UnionList:
+		return "union list"
+	case snapshot.BroadcastMap:
+		return "broadcast state"
+	case snapshot.RawParts:
+		return "raw state"
+	}
+	return fmt.Sprintf("operator state of kind %q", k)
+}
+
+func nameList(s snapshot.ListState) string { return fmt.Sprintf("%s %q", nounOf(s.Kind), s.Name) }
+
+// describeList says in words what an operator state is. What differs in it is
+// not restored.
+func describeList(s snapshot.ListState) string {
+	switch s.Kind {
+	case snapshot.RawParts:
+		return nounOf(s.Kind)
+	case snapshot.BroadcastMap:
+		return nounOf(s.Kind) + " of " + describeFormat(s.Key) + " to " + describeFormat(s.Format)
+	}
+	return nounOf(s.Kind) + " of " + describeFormat(s.Format)
+}

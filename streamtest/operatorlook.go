@@ -1,0 +1,99 @@
+package streamtest
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/runner/embedded"
+	"github.com/weirstream/weir/state"
+)
+
+// OperatorList returns the elements of an operator list, subtask by subtask,
+// nil if there are none; name and options are as for Value. It shows what lies
+// in the list: of a function that fills it in its hook Snapshot, what the last
+// snapshot stored, or a Restore brought back. Take a Snapshot first to see what
+// the function holds now.
+func OperatorList[T any](h Any, name string, opts ...state.Option) (elements []T) {
+	c := h.inner()
+	c.t.Helper()
+	for _, l := range c.operatorStates("OperatorList", "an operator list", name, snapshot.EvenSplit) {
+		list := state.OperatorListIn[T](l.asked, l.Name, opts...)
+		l.load(c, reflect.TypeFor[T]())
+		elements = append(elements, list.Get()...)
+	}
+	return elements
+}
+
+// UnionList returns the elements of a union list, subtask by subtask: that is
+// what each subtask would be given by a Restore. It is as OperatorList
+// otherwise.
+func UnionList[T any](h Any, name string, opts ...state.Option) (elements []T) {
+	c := h.inner()
+	c.t.Helper()
+	for _, l := range c.operatorStates("UnionList", "a union list", name, snapshot.UnionList) {
+		list := state.UnionListIn[T](l.asked, l.Name, opts...)
+		l.load(c, reflect.TypeFor[T]())
+		elements = append(elements, list.Get()...)
+	}
+	return elements
+}
+
+// operatorState is what a subtask holds of an operator state, and the registry
+// in which a look declares it.
+type operatorState struct {
+	snapshot.ListState
+	operator string
+	asked    *state.Registry
+}
+
+// load fills what the look has declared.
+func (s operatorState) load(c *core, holds reflect.Type) {
+	c.t.Helper()
+	err := s.asked.Err()
+	if err == nil {
+		err = s.asked.RestoreLists([]snapshot.ListState{s.ListState})
+	}
+	if errors.Is(err, state.ErrIncompatible) {
+		c.t.Fatalf("operator state %q of operator %q holds elements of %s; the test asks for %v", s.Name, s.operator, s.Format.ID, holds)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// operatorStates returns what the subtasks hold of the operator state of a name
+// and kind, which there must be.
+func (c *core) operatorStates(step, noun, name string, kind snapshot.ListKind) []operatorState {
+	c.t.Helper()
+	c.running(step)
+	var found []operatorState
+	for _, n := range c.graph.Nodes {
+		if n.Role != graph.Operator {
+			continue
+		}
+		for _, s := range c.run.Subtasks(n.ID) {
+			for _, l := range c.lists(s) {
+				if l.Kind == kind && (l.Name == name || n.ID+"/"+l.Name == name) {
+					found = append(found, operatorState{l, n.ID, state.NewRegistry(n.ID)})
+				}
+			}
+		}
+	}
+	if len(found) == 0 {
+		c.t.Fatalf("no operator declares %s %q", noun, name)
+	}
+	return found
+}
+
+// lists returns the operator states of a subtask.
+func (c *core) lists(s embedded.Subtask) (lists []snapshot.ListState) {
+	c.t.Helper()
+	c.frozen(s, func(part stage.Part) error {
+		lists = part.Lists
+		return nil
+	})
+	return lists
+}
