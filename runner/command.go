@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,6 +46,7 @@ func (p *program) runJob(inv *invocation) int {
 		standby:    p.opts.standby || inv.standby,
 		acceptLoss: cmp.Or(inv.acceptLoss, p.opts.acceptLoss),
 		newEngine:  p.newEngine, events: inv.output == "json",
+		runtimeDirs: p.runtimeDirs,
 	})
 	if err != nil {
 		p.report("the job cannot start", err)
@@ -102,6 +104,9 @@ func (p *program) supervise(x *execution, r *reporter) int {
 			x.engine.Suspend()
 		case o := <-done:
 			quit()
+			if errors.Is(o.err, ErrCanceled) {
+				o.err = nil // as was asked for: no supervisor shall start it again
+			}
 			r.end(o.finishedBefore, o.err)
 			if o.err == nil {
 				return exitDone

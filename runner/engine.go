@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/rest/server"
 	"github.com/weirstream/weir/runner/embedded"
 )
 
@@ -14,6 +15,8 @@ type engine interface {
 	Run(ctx context.Context) error
 	// Suspend stops the sources and takes a final snapshot; Run returns then.
 	Suspend()
+	// Job is what can be asked for over HTTP.
+	server.Job
 	// Records are the numbers of records that sources have emitted and sinks
 	// have taken. It may be called at any time.
 	Records() (in, out int64)

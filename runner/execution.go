@@ -24,6 +24,9 @@ type surroundings struct {
 	newEngine  engineMaker
 	// events makes the tracker keep events for a reporter.
 	events bool
+	// runtimeDirs are where the job is announced, if it listens; none for
+	// nowhere.
+	runtimeDirs []string
 }
 
 // request is which time --rewind and --fresh are meant, 0 for not.
@@ -44,14 +47,19 @@ func (r request) check(j *job) error {
 type execution struct {
 	engine  engine
 	tracker *tracker
-	server  *server
-	log     *slog.Logger
+	// access is nil if the job does not listen.
+	access *access
+	log    *slog.Logger
+	// canceled ends when somebody cancels the job.
+	canceled context.Context
+	cancel   context.CancelFunc
 }
 
 // start makes the engine and the HTTP server. The caller must call run.
 func (j *job) start(s surroundings) (*execution, error) {
 	registerer, gatherer := metricsOf(s.registerer)
 	x := &execution{tracker: newTracker(s.events), log: s.logger}
+	x.canceled, x.cancel = context.WithCancel(context.Background())
 	o := j.engineOptions()
 	o.Rewind, o.Fresh, o.Nth = s.request.rewind > 0, s.request.fresh > 0, max(s.request.rewind, s.request.fresh)
 	o.Standby, o.AcceptLoss = s.standby, s.acceptLoss
@@ -61,13 +69,8 @@ func (j *job) start(s surroundings) (*execution, error) {
 		return nil, err
 	}
 	j.announce(s.logger)
-	if addr := j.text(config.HTTPAddress); addr != "" {
-		if x.server, err = serve(addr, x.tracker.state, gatherer); err != nil {
-			return nil, err
-		}
-		s.logger.Info("serving /healthz, /readyz and /metrics", "url", x.server.url())
-	}
-	return x, nil
+	x.access, err = j.open(x, s, gatherer)
+	return x, err
 }
 
 // metricsOf returns where metrics are registered and where they are read, nil
@@ -102,16 +105,19 @@ func (j *job) announce(log *slog.Logger) {
 // run blocks until the job ends. finishedBefore tells that there was nothing
 // left to do.
 func (x *execution) run(ctx context.Context) (finishedBefore bool, err error) {
+	defer x.cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(x.canceled, func() { cancel(ErrCanceled) })
+	defer stop()
 	err = x.engine.Run(ctx)
 	if errors.Is(err, checkpoint.ErrFinished) {
 		x.log.Info("nothing to do", "reason", err)
 		finishedBefore, err = true, nil
 	}
 	x.tracker.end(err, ctx.Err() != nil)
-	if x.server != nil {
-		if closing := x.server.close(); closing != nil {
-			x.log.Warn("closing the HTTP server", "error", closing)
-		}
+	if x.access != nil {
+		x.access.close(x.log)
 	}
 	return finishedBefore, err
 }

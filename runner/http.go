@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,30 +15,93 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/discovery"
+	"github.com/weirstream/weir/internal/rest/server"
+	"github.com/weirstream/weir/runner/embedded"
 )
 
-// grace is how long requests under way may take when the server closes.
-const grace = 2 * time.Second
+const (
+	// defaultHTTP is where a program of a job listens; if that is taken, at any
+	// free port.
+	defaultHTTP = "127.0.0.1:8081"
+	// grace is how long requests under way may take when the server closes.
+	grace = 2 * time.Second
+	// linger is how long the server stays after the job for who asked for a
+	// savepoint and has not seen yet what came of it.
+	linger = 5 * time.Second
+)
 
-// server answers probes and serves metrics while a job runs.
-type server struct {
+// access is how a running job is reached.
+type access struct {
+	*listening
+	rest *server.Server
+	// withdraw is nil if the job is not announced.
+	withdraw func() error
+}
+
+// open makes the job listen, if it is to. The caller must close what it
+// returns, which is nil if not.
+func (j *job) open(x *execution, s surroundings, metrics prometheus.Gatherer) (*access, error) {
+	addr := j.values.Value(config.HTTPAddress)
+	if addr.Text == "" || addr.Text == config.HTTPOff {
+		return nil, nil
+	}
+	listener, err := listen(addr.Text)
+	if byDefault := addr.Origin.Layer == config.Default; err != nil && byDefault {
+		if listener, err = listen("0"); err != nil {
+			s.logger.Warn("the job listens nowhere: the weir command cannot reach it", "error", err)
+			return nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &access{rest: server.New(server.Config{
+		Job: x.engine, Cancel: x.cancel, Checkpoints: j.checkpoints(), StateBackend: j.text(config.StateBackend), Version: embedded.Version, Logger: s.logger,
+	})}
+	mux := handler(x.tracker.state, metrics)
+	a.rest.Register(mux)
+	ip, _ := listener.Addr().(*net.TCPAddr)
+	a.listening = serve(listener, server.Guard(mux, ip != nil && ip.IP.IsLoopback()))
+	s.logger.Info("listening", "url", a.url(), "id", a.rest.ID())
+	if len(s.runtimeDirs) > 0 {
+		a.withdraw, err = discovery.Announce(s.runtimeDirs, discovery.Entry{Job: j.graph.Job, ID: a.rest.ID(), URL: a.url(), PID: os.Getpid(), Started: time.Now()})
+		if err != nil {
+			s.logger.Warn("the job cannot be found by its name: the weir command needs --address", "url", a.url(), "error", err)
+		}
+	}
+	return a, nil
+}
+
+// close stops to listen when who asked for something has had an answer.
+func (a *access) close(log *slog.Logger) {
+	if a.withdraw != nil {
+		if err := a.withdraw(); err != nil {
+			log.Warn("removing the entry by which the job is found", "error", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	a.rest.Linger(ctx)
+	if err := a.listening.close(); err != nil {
+		log.Warn("closing the HTTP server", "error", err)
+	}
+	a.rest.Close()
+}
+
+// listening is a server at work.
+type listening struct {
 	listener net.Listener
 	http     *http.Server
 	done     chan error
 }
 
-// serve starts to listen at addr. The caller must close the server.
-func serve(addr string, state func() jobState, metrics prometheus.Gatherer) (*server, error) {
-	listener, err := listen(addr)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{listener: listener, done: make(chan error, 1), http: &http.Server{
-		Handler:           handler(state, metrics),
-		ReadHeaderTimeout: 10 * time.Second,
-	}}
-	go func() { s.done <- s.http.Serve(listener) }()
-	return s, nil
+func serve(listener net.Listener, h http.Handler) *listening {
+	l := &listening{listener: listener, done: make(chan error, 1), http: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
+	go func() { l.done <- l.http.Serve(listener) }()
+	return l
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -69,24 +134,30 @@ func address(addr string) (string, error) {
 	return addr, nil
 }
 
-// url is where the server listens.
-func (s *server) url() string { return "http://" + s.listener.Addr().String() }
+// url is where the server can be reached from this machine.
+func (l *listening) url() string {
+	addr := l.listener.Addr().String()
+	if tcp, ok := l.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return "http://" + addr
+}
 
 // close stops the server after the requests under way.
-func (s *server) close() error {
+func (l *listening) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	err := s.http.Shutdown(ctx)
+	err := l.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, s.http.Close())
+		err = errors.Join(err, l.http.Close())
 	}
-	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+	if served := <-l.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
 	return err
 }
 
-func handler(state func() jobState, metrics prometheus.Gatherer) http.Handler {
+func handler(state func() jobState, metrics prometheus.Gatherer) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

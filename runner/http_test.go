@@ -36,7 +36,7 @@ func TestProbesFollowTheJob(t *testing.T) {
 	var x *execution
 	expect := func(path string, code int, text string) {
 		t.Helper()
-		if c, body := get(t, x.server.url()+path); c != code || !strings.Contains(body, text) {
+		if c, body := get(t, x.access.url()+path); c != code || !strings.Contains(body, text) {
 			t.Errorf("%s: %d %q, want %d %q", path, c, body, code, text)
 		}
 	}
@@ -63,8 +63,8 @@ func TestProbesFollowTheJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(x.server.url(), "http://127.0.0.1:") {
-		t.Errorf("a port alone listens at %s", x.server.url())
+	if !strings.HasPrefix(x.access.url(), "http://127.0.0.1:") {
+		t.Errorf("a port alone listens at %s", x.access.url())
 	}
 	if _, err := x.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestProbesFollowTheJob(t *testing.T) {
 	if made().opts.Registerer != registry {
 		t.Error("the engine got another registerer")
 	}
-	if conn, err := net.Dial("tcp", x.server.listener.Addr().String()); err == nil {
+	if conn, err := net.Dial("tcp", x.access.listener.Addr().String()); err == nil {
 		conn.Close()
 		t.Error("the server still listens after the job's end")
 	}

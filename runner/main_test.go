@@ -24,6 +24,7 @@ import (
 	"github.com/weirstream/weir/connector/collect"
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/rest/server"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/stream"
 )
@@ -51,6 +52,7 @@ func golden(t *testing.T, name, got string) {
 
 // fakeEngine runs what a test says.
 type fakeEngine struct {
+	server.Job
 	graph     *graph.Graph
 	opts      embedded.Options
 	body      func(ctx context.Context, e *fakeEngine) error

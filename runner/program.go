@@ -30,6 +30,10 @@ type program struct {
 	// width is the width of the terminal that stderr is, 0 if it is none.
 	width     func() int
 	newEngine engineMaker
+	// http is where the job listens if nothing else is said, "" for nowhere.
+	http string
+	// runtimeDirs are where it is announced.
+	runtimeDirs []string
 }
 
 // run does what the arguments say and returns the exit code.
@@ -109,7 +113,7 @@ func (p *program) prepare(inv *invocation) (*job, int) {
 	if p.opts.environ != nil {
 		environ = p.opts.environ
 	}
-	j, err := prepare(p.name, p.build, settings{configFile: file, environ: environ, calls: p.opts.entries, flags: inv.entries})
+	j, err := prepare(p.name, p.build, settings{configFile: file, environ: environ, calls: p.opts.entries, flags: inv.entries, http: p.http})
 	var wrongJob buildError
 	switch {
 	case errors.As(err, &wrongJob):

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/discovery"
 	"github.com/weirstream/weir/stream"
 )
 
@@ -21,11 +23,15 @@ import (
 // name names the job, its snapshots and its metrics; build is called once, and
 // must only describe.
 //
-// Commands are run, graph and help. The exit code is 0 when the job finished
-// or was suspended, 1 when it failed, 2 for a command line or configuration
+// Commands are run, graph and help. The exit code is 0 when the job finished,
+// was suspended or was cancelled, 1 when it failed, 2 for a command line or configuration
 // that is wrong, 130 when a second signal ended the process at once. The first
 // SIGINT or SIGTERM suspends the job: it takes a final snapshot, from which
 // the same command goes on.
+//
+// While the job runs it listens on the loopback interface, so that the weir
+// command finds it and can take savepoints, stop or cancel it; --http says
+// otherwise.
 func Main(name string, build func(*stream.Job), opts ...Option) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -33,6 +39,7 @@ func Main(name string, build func(*stream.Job), opts ...Option) {
 		name: name, build: build, opts: collectOptions(opts),
 		environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
 		signals: signals, width: stderrWidth, newEngine: newEmbedded,
+		http: defaultHTTP, runtimeDirs: discovery.Dirs(os.Getenv("XDG_RUNTIME_DIR")),
 	}
 	os.Exit(p.run(os.Args[1:]))
 }
@@ -44,10 +51,14 @@ func Main(name string, build func(*stream.Job), opts ...Option) {
 // name and directory, unless its checkpoint.Retention deletes that.
 //
 // It returns nil when the job finished, now or in an earlier run, the cause of
-// the end of ctx when that came first, or the error that the job failed with.
+// the end of ctx when that came first, ErrCanceled when somebody cancelled the
+// job over HTTP (see WithHTTP), or the error that the job failed with.
 func Run(ctx context.Context, name string, build func(*stream.Job), opts ...Option) error {
 	return run(ctx, name, build, collectOptions(opts), newEmbedded)
 }
+
+// ErrCanceled is what Run returns for a job that was cancelled over HTTP.
+var ErrCanceled = errors.New("the job was cancelled over HTTP")
 
 // Option sets how a job is run.
 type Option func(*options)
@@ -139,8 +150,9 @@ func WithStandby() Option { return func(o *options) { o.standby = true } }
 // accepts no later loss; the error of a start that needs it names the id.
 func WithAcceptLoss(snapshot int64) Option { return func(o *options) { o.acceptLoss = snapshot } }
 
-// WithHTTP serves /healthz, /readyz and /metrics at HOST:PORT while the job
-// runs; a port alone listens on the loopback interface.
+// WithHTTP serves the REST interface, /healthz, /readyz and /metrics at
+// HOST:PORT while the job runs; a port alone listens on the loopback interface.
+// There is no login: who reaches the port may stop the job.
 func WithHTTP(addr string) Option {
 	return func(o *options) { o.set(config.HTTPAddress, addr, "runner.WithHTTP") }
 }

@@ -24,6 +24,8 @@ type settings struct {
 	environ    []string
 	// calls and flags override what the code sets.
 	calls, flags []config.Entry
+	// http is the default of http.address, "" for no server.
+	http string
 }
 
 // job is a job that is built and configured, but does not run yet.
@@ -79,6 +81,9 @@ func prepare(name string, build func(*stream.Job), s settings) (*job, error) {
 		values.Apply(config.Flag, s.flags))
 	values.Resolve()
 	errs = append(errs, values.SetDefault(config.Parallelism, itoa(runtime.GOMAXPROCS(0))))
+	if s.http != "" {
+		errs = append(errs, values.SetDefault(config.HTTPAddress, s.http))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, usageError{err}
 	}

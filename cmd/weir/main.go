@@ -1,5 +1,5 @@
-// Command weir is the operator's tool: it looks at the snapshots and the
-// ledger of jobs, and at their transactions in Kafka.
+// Command weir is the operator's tool: it controls running jobs, looks at the
+// snapshots and the ledger of jobs, and at their transactions in Kafka.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/cmd/weir/internal/command"
+	"github.com/weirstream/weir/internal/discovery"
 )
 
 func main() {
@@ -17,6 +18,7 @@ func main() {
 	p := command.Program{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now,
 		Interactive: isTerminal(os.Stdin) && isTerminal(os.Stderr),
+		RuntimeDirs: discovery.Dirs(os.Getenv("XDG_RUNTIME_DIR")),
 	}
 	code := p.Run(ctx, os.Args[1:])
 	stop()

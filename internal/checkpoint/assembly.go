@@ -17,7 +17,8 @@ import (
 type barrier struct {
 	*stage.Barrier
 	target
-	// missing are the tasks that have not answered.
+	// tasks is how many take part; missing are those that have not answered.
+	tasks   int
 	missing map[stage.TaskID]bool
 	// prepared are the sinks' subtasks whose committables are in the pool.
 	prepared map[sinkTask]bool
@@ -133,7 +134,10 @@ func (t target) filesOf(ack Ack) []string {
 
 // notice sums up what the tasks reported; now is in ms.
 func (b *barrier) notice(now int64) Notice {
-	n := Notice{ID: b.ID, Kind: b.Kind, Path: b.path, Duration: time.Duration(now-b.Triggered) * time.Millisecond}
+	n := Notice{
+		ID: b.ID, Kind: b.Kind, Path: b.path, Triggered: b.Triggered, Tasks: b.tasks, Acked: len(b.acks),
+		Duration: time.Duration(now-b.Triggered) * time.Millisecond,
+	}
 	for _, ack := range b.acks {
 		n.Bytes += ack.Bytes
 		n.SyncNanos += ack.SyncNanos

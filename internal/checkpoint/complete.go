@@ -71,7 +71,7 @@ func (c *Core) again(p *pending) {
 	switch {
 	case p.stop || p.kind == snapshot.Final:
 		c.retryAt = c.now
-	case c.cancel == notCanceled && c.stop == nil:
+	case c.cancel == notCanceled && c.stop == nil && c.draining == nil:
 		c.send(&pending{kind: p.kind, path: p.path, tokens: tokens})
 	default:
 		c.reply(tokens, 0, errIDTaken)

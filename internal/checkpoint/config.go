@@ -23,6 +23,9 @@ type Host interface {
 	// callback, and only then sends the barrier to the sources. The callback
 	// may be called from any goroutine; an error ends the attempt.
 	Trigger(b *stage.Barrier, enumerators func(operator string, state []byte, format codec.Format, err error))
+	// Drain ends the input of all sources, behind every barrier for which
+	// Trigger was called before.
+	Drain()
 	// CheckpointComplete and CheckpointAborted are passed on to the tasks.
 	CheckpointComplete(id int64)
 	CheckpointAborted(id int64)
@@ -68,6 +71,10 @@ type Notice struct {
 	Kind snapshot.Kind
 	// Path is its directory.
 	Path string
+	// Triggered is when the coordinator sent the barrier, in ms since the epoch.
+	Triggered int64
+	// Tasks is how many take part, Acked how many have stored their part.
+	Tasks, Acked int
 	// Duration from the trigger on.
 	Duration time.Duration
 	// Bytes written by the tasks.
@@ -99,6 +106,9 @@ type Request struct {
 	Kind snapshot.Kind
 	// Stop ends the job with the snapshot.
 	Stop bool
+	// Drain, of a savepoint with Stop, ends the input first: event time goes to
+	// its end, so that windows and timers fire, and the job has finished.
+	Drain bool
 	// Path is the directory below which a savepoint gets its own. Default:
 	// Options.SavepointDir.
 	Path string
@@ -117,6 +127,9 @@ type Status struct {
 	Completed, Failed int64
 	// InProgress is how many are under way.
 	InProgress int
+	// Pending are those under way whose parts are not all stored, by id. Not
+	// all of a Notice is known of them.
+	Pending []Notice
 	// Last is the last one completed, nil if none.
 	Last *Notice
 	// Outcome is how the job ended, "" while it has not.

@@ -80,6 +80,9 @@ type Core struct {
 	// checkpoint, ascending.
 	unmarked []*pending
 	stop     *stopping
+	// draining is the stop that follows once the sources, which were told to
+	// end, and all tasks behind them have ended; nil if none was asked for.
+	draining *stopping
 	cancel   cancelPhase
 }
 
@@ -203,10 +206,12 @@ func (c *Core) onRequested(r Requested) {
 		c.do(Reply{Token: r.Token, Err: ErrNotRunning})
 	case c.stop != nil && suspend && c.stop.kind == snapshot.Final:
 		c.stop.tokens = append(c.stop.tokens, r.Token)
-	case c.stop != nil:
+	case c.stop != nil || c.draining != nil:
 		c.do(Reply{Token: r.Token, Err: ErrStopping})
 	case r.Kind == snapshot.Savepoint && r.Path == "":
 		c.do(Reply{Token: r.Token, Err: ErrNoSavepointDir})
+	case r.Stop && r.Drain:
+		c.beginDrain(&stopping{kind: r.Kind, barrier: true, path: r.Path, outcome: Finished, tokens: []int64{r.Token}})
 	case r.Stop:
 		c.beginStop(&stopping{kind: r.Kind, barrier: true, path: r.Path, outcome: Stopped, tokens: []int64{r.Token}})
 	case r.Kind == snapshot.Savepoint:
@@ -226,6 +231,9 @@ func (c *Core) onEnded(e Ended) {
 	case c.running > 0 || c.stop != nil || c.cancel != notCanceled:
 	case c.opt.Off:
 		c.finish(Finished)
+	case c.draining != nil:
+		c.beginStop(c.draining)
+		c.draining = nil
 	default:
 		c.beginStop(&stopping{kind: snapshot.Final, outcome: Finished})
 	}
@@ -278,8 +286,10 @@ func (c *Core) replyAll(err error) {
 	for _, p := range c.unmarked {
 		c.reply(p.tokens, 0, &UncommittedError{ID: p.id, Path: p.path, Err: err})
 	}
-	if c.stop != nil {
-		c.reply(c.stop.tokens, 0, err)
+	for _, s := range []*stopping{c.stop, c.draining} {
+		if s != nil {
+			c.reply(s.tokens, 0, err)
+		}
 	}
-	c.queue, c.pending, c.unmarked, c.stop = nil, nil, nil, nil
+	c.queue, c.pending, c.unmarked, c.stop, c.draining = nil, nil, nil, nil, nil
 }

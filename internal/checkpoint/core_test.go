@@ -64,8 +64,8 @@ func (tr *trace) events(words []string) []Event {
 		return []Event{Started{tr.tasks(words[1:])}}
 	case "tick":
 		return []Event{Tick{}}
-	case "request": // KIND TOKEN [stop] [PATH]
-		r := Requested{Kind: snapshot.Kind(words[1]), Token: tr.number(words[2]), Stop: arg(3) == "stop"}
+	case "request": // KIND TOKEN [stop|drain] [PATH]
+		r := Requested{Kind: snapshot.Kind(words[1]), Token: tr.number(words[2]), Stop: arg(3) == "stop" || arg(3) == "drain", Drain: arg(3) == "drain"}
 		if r.Path = arg(3); r.Stop {
 			r.Path = arg(4)
 		}

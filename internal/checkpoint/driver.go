@@ -111,16 +111,26 @@ func (d *driver) step(ev Event) {
 	d.account()
 }
 
+// account keeps the status of what is under way: the list anew, for readers
+// hold the last one.
 func (d *driver) account() {
+	var pending []Notice
+	for _, p := range d.core.pending {
+		if b := d.barriers[p.id]; b != nil {
+			pending = append(pending, b.notice(d.core.now))
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.status.InProgress = len(d.core.pending)
+	d.mu.status.InProgress, d.mu.status.Pending = len(d.core.pending), pending
 }
 
 func (d *driver) perform(action Action) {
 	switch a := action.(type) {
 	case Trigger:
 		d.trigger(a)
+	case Drain:
+		d.cfg.Host.Drain()
 	case Publish:
 		d.publish(a)
 	case Append:
@@ -170,6 +180,7 @@ func (d *driver) trigger(a Trigger) {
 	for t := range d.core.tasks {
 		b.missing[t] = true
 	}
+	b.tasks = len(b.missing)
 	d.barriers[b.ID] = b
 	d.mu.Lock()
 	d.mu.targets[b.ID] = b.target
@@ -302,7 +313,7 @@ func (d *driver) aborted(a NotifyAborted) {
 func (d *driver) request(r Request, answer chan<- reply) {
 	d.lastToken++
 	d.tokens[d.lastToken] = request{r, answer}
-	d.step(Requested{Token: d.lastToken, Kind: r.Kind, Stop: r.Stop, Path: r.Path})
+	d.step(Requested{Token: d.lastToken, Kind: r.Kind, Stop: r.Stop, Drain: r.Drain, Path: r.Path})
 }
 
 func (d *driver) reply(a Reply) {

@@ -61,6 +61,8 @@ type (
 		// Kind is Final for a suspend, which always has Stop.
 		Kind snapshot.Kind
 		Stop bool
+		// Drain, of a savepoint with Stop, ends the input before it.
+		Drain bool
 		// Path is the target directory of a savepoint.
 		Path string
 	}
@@ -132,6 +134,8 @@ type (
 		Barrier *stage.Barrier
 		Path    string
 	}
+	// Drain ends the input of all sources, behind the barriers sent before.
+	Drain struct{}
 	// Publish writes _metadata, then reads the ledger again. Deletes are the
 	// checkpoints that its completion deletes. One is under way at a time.
 	Publish struct {
@@ -179,9 +183,10 @@ type (
 )
 
 func (e Started) String() string { return fmt.Sprintf("started %v", taskNames(e.Tasks)) }
+func (Drain) String() string     { return "drain" }
 func (Tick) String() string      { return "tick" }
 func (e Requested) String() string {
-	return fmt.Sprintf("requested %s%s token %d%s", e.Kind, word(e.Stop, " stop"), e.Token, word(e.Path != "", " to "+e.Path))
+	return fmt.Sprintf("requested %s%s%s token %d%s", e.Kind, word(e.Stop, " stop"), word(e.Drain, " drain"), e.Token, word(e.Path != "", " to "+e.Path))
 }
 func (e Acked) String() string { return fmt.Sprintf("acked %d by %s", e.ID, taskName(e.Task)) }
 func (e Declined) String() string {

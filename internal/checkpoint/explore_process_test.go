@@ -324,6 +324,8 @@ func (p *proc) Tasks() (ids []stage.TaskID) {
 }
 
 // Trigger implements Host.
+func (p *proc) Drain() {}
+
 func (p *proc) Trigger(b *stage.Barrier, _ func(string, []byte, codec.Format, error)) {
 	for _, t := range p.tasks {
 		t.mail = append(t.mail, func() error { return t.barrier(b) })

@@ -116,6 +116,8 @@ func (j *job) say(format string, args ...any) {
 
 func (j *job) Tasks() []stage.TaskID { return []stage.TaskID{source, sink0, sink1} }
 
+func (j *job) Drain() { j.say("drain") }
+
 func (j *job) Trigger(b *stage.Barrier, enumerators func(string, []byte, codec.Format, error)) {
 	j.barriers = append(j.barriers, b)
 	enumerators("src", fmt.Appendf(nil, "splits at %d", b.ID), codec.Format{ID: "splits", Version: 1}, nil)

@@ -39,6 +39,15 @@ func (c *Core) beginStop(s *stopping) {
 	c.queue = nil
 }
 
+// beginDrain ends the input. Until the last snapshot there is no other: what is
+// emitted from here on must not count if the drain fails.
+func (c *Core) beginDrain(s *stopping) {
+	c.draining = s
+	c.reply(c.queue, 0, ErrStopping)
+	c.queue = nil
+	c.do(Drain{})
+}
+
 func (c *Core) triggerStop() {
 	s := c.stop
 	if s.phase != stopWanted || c.now < c.retryAt {
@@ -70,10 +79,12 @@ func (c *Core) onCancel() {
 		return
 	}
 	c.cancel = cancelCommitting
-	if s := c.stop; s != nil {
-		c.reply(s.tokens, 0, ErrCanceled)
-		c.stop = nil
+	for _, s := range []*stopping{c.stop, c.draining} {
+		if s != nil {
+			c.reply(s.tokens, 0, ErrCanceled)
+		}
 	}
+	c.stop, c.draining = nil, nil
 	c.reply(c.queue, 0, ErrCanceled)
 	c.queue = nil
 	for _, p := range slices.Clone(c.pending) {

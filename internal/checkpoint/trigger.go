@@ -16,6 +16,8 @@ func (c *Core) trigger() {
 	case c.stop != nil:
 		c.triggerStop()
 		return
+	case c.draining != nil:
+		return
 	}
 	if c.followUpWanted() && c.now >= c.retryAt {
 		c.send(&pending{kind: snapshot.Checkpoint})
@@ -143,7 +145,7 @@ func (c *Core) setTimer() {
 			if s.phase == stopWanted {
 				earliest(c.retryAt)
 			}
-		} else {
+		} else if c.draining == nil {
 			if t, ok := c.periodicAt(); ok {
 				earliest(t)
 			}

@@ -68,6 +68,9 @@ const (
 
 	// MemoryDir keeps snapshots in memory.
 	MemoryDir = "memory:"
+
+	// HTTPOff is the address of no server.
+	HTTPOff = "off"
 )
 
 // options is in the order of documentation.
@@ -134,8 +137,9 @@ var options = []*Option{
 	{Key: BackoffReset, Kind: duration(1e6), Default: "10 min", Help: "After running this long without a failure the time is the initial one again."},
 	{Key: BackoffAttempts, Kind: attempts(), Default: "infinite", Help: "Restarts before the job fails for good; the count starts anew with the time."},
 
-	{Key: HTTPAddress, Kind: text(), DefaultText: "no server", Flag: "http", Arg: "ADDR",
-		Help: "Serve /healthz, /readyz and /metrics at HOST:PORT. A port alone (\":8081\" or \"8081\") listens on the loopback interface only."},
+	{Key: HTTPAddress, Kind: text(), DefaultText: "8081, or a free port if that is taken", Flag: "http", Arg: "ADDR",
+		Help: "Serve the REST interface, /healthz, /readyz and /metrics at HOST:PORT. A port alone (\":8081\" or \"8081\") listens on the loopback interface only, 0 is any free port. " +
+			"There is no login: who reaches the port may stop the job. \"off\" serves nothing, and the weir command cannot reach the job; runner.Run does not unless it is told to."},
 	{Key: LogLevel, Kind: choice("debug", "info", "warn", "warning=warn", "error"), Default: "info", Flag: "log-level", Arg: "LEVEL",
 		Help: "The least level that is logged: debug, info, warn or error."},
 	{Key: LogFormat, Kind: choice("text", "json"), Default: "text", Flag: "log-format", Arg: "FORMAT",

@@ -1,6 +1,9 @@
 package stage
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // barrier takes the snapshot of the task: everything before the barrier goes
 // out first, then the barrier, then the state is frozen.
@@ -68,12 +71,13 @@ func (t *Task) unblock() {
 
 // letters handles what the host posted. While the source holds a part of a
 // batch back a barrier waits, and with it what was posted after it: a split
-// assigned behind the barrier is in no part of the snapshot.
+// assigned behind the barrier is in no part of the snapshot. The end of a drain
+// waits for a watermark under way, too.
 func (t *Task) letters() error {
 	ls := append(t.putOff, t.mail.take()...)
 	t.putOff = nil
 	for i, l := range ls {
-		if l.trigger != nil && t.source.Pending() {
+		if (l.trigger != nil || l.drain) && t.source.Pending() || l.drain && t.advancing {
 			t.putOff = ls[i:]
 			return nil
 		}
@@ -90,6 +94,8 @@ func (t *Task) letter(l letter) error {
 		return t.barrier(l.trigger)
 	case l.event != nil:
 		return t.source.Event(*l.event)
+	case l.drain:
+		return t.drain()
 	case l.aborted != 0:
 		t.align.abort(l.aborted)
 		if t.aligning == l.aborted {
@@ -111,4 +117,13 @@ func (t *Task) letter(l letter) error {
 		}
 	}
 	return nil
+}
+
+// drain ends the input of a source as if it had none left.
+func (t *Task) drain() error {
+	if t.closing || t.stopped {
+		return nil
+	}
+	t.closing = true
+	return t.beginAdvance(math.MaxInt64)
 }

@@ -12,6 +12,7 @@ type letter struct {
 	aborted   int64
 	committed int64
 	event     *SourceEvent
+	drain     bool
 }
 
 // mailbox holds letters in order. Anybody may post; the task takes.

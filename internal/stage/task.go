@@ -94,6 +94,9 @@ func NewTask(c TaskConfig) *Task {
 // PostTrigger injects a barrier into a source's task.
 func (t *Task) PostTrigger(b *Barrier) { t.mail.post(letter{trigger: b}) }
 
+// PostDrain ends the input of a source's task.
+func (t *Task) PostDrain() { t.mail.post(letter{drain: true}) }
+
 // PostComplete tells the operators that a checkpoint is complete.
 func (t *Task) PostComplete(id int64) { t.mail.post(letter{complete: id}) }
 

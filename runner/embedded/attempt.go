@@ -288,6 +288,7 @@ func (a *attempt) work() error {
 	for _, e := range a.enumerators {
 		a.spawn(e.Run)
 	}
+	a.job.m.began(a.start)
 	var from int64
 	if a.start.Restored != nil {
 		from = a.start.Restored.ID

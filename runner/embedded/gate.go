@@ -52,6 +52,18 @@ func (a *attempt) Trigger(b *stage.Barrier, report func(op string, state []byte,
 	a.gate.enter(func() { a.pass(b, report) })
 }
 
+// Drain implements coord.Host: behind the barriers that wait for enumerators.
+func (a *attempt) Drain() {
+	a.gate.enter(func() {
+		for _, ts := range a.wiring.sources {
+			for _, t := range ts {
+				t.PostDrain()
+			}
+		}
+		a.gate.leave()
+	})
+}
+
 func (a *attempt) pass(b *stage.Barrier, report enumeratorReport) {
 	left := after(len(a.enumerators), a.gate.leave)
 	barrier := after(len(a.enumerators), func() {

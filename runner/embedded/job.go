@@ -32,6 +32,8 @@ type Job struct {
 
 	mu      sync.Mutex
 	current *attempt
+	// plan is that of the current attempt, or of the last one.
+	plan *graph.Plan
 	// endStart ends an attempt that has not begun to run, or the pause before.
 	endStart  func()
 	state     string
@@ -41,6 +43,7 @@ type Job struct {
 	restarts  int
 	failure   error
 	started   time.Time
+	changed   time.Time
 	done      recordCounts // of attempts that are over
 	gaps      stage.Histogram
 }
@@ -55,9 +58,8 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	}
 	o.Restart = checkpoint.DefaultRestart(o.Restart, o.Checkpoint.Interval > 0)
 	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), checkStandby(o), o.settleBackend(memory.Limit()))
-	if _, err := g.Plan(o.Parallelism, o.MaxParallelism); err != nil {
-		errs = append(errs, err)
-	}
+	plan, err := g.Plan(o.Parallelism, o.MaxParallelism)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		}
 		o.RestorePath = abs
 	}
-	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created"}
+	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created", plan: plan, changed: time.Now()}
 	j.m = newMetrics(j)
 	return j, nil
 }
@@ -274,7 +276,7 @@ func (j *Job) setState(s string, err error) {
 	if s == "finished" && j.stopped {
 		s = "suspended"
 	}
-	j.state, j.failure = s, err
+	j.state, j.failure, j.changed = s, err, time.Now()
 }
 
 // stop notes that the job ends before its input.
@@ -287,7 +289,7 @@ func (j *Job) stop() {
 // begin makes a the running attempt.
 func (j *Job) begin(a *attempt) {
 	j.mu.Lock()
-	j.current, j.state, j.endStart = a, "running", nil
+	j.current, j.plan, j.state, j.changed, j.endStart = a, a.plan, "running", time.Now(), nil
 	suspend := j.suspended
 	j.mu.Unlock()
 	if suspend {

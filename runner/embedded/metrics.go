@@ -23,7 +23,11 @@ type metrics struct {
 	mu                sync.Mutex
 	completed, failed int64
 	last              CheckpointStatus
-	counters          map[[2]string]int64
+	// ended are the last snapshots that completed or failed.
+	ended        []SnapshotStatus
+	restored     int
+	lastRestored *RestoredStatus
+	counters     map[[2]string]int64
 }
 
 func newMetrics(j *Job) *metrics {
@@ -82,6 +86,7 @@ func (a *attempt) coordinatorEvent(e coord.Notice) {
 		Encoding: time.Duration(e.AsyncNanos), BarrierMax: time.Duration(e.BarrierNanos),
 	}
 	m.mu.Lock()
+	m.remember(e)
 	if e.Err == nil {
 		out.Kind = CheckpointCompleted
 		m.completed++

@@ -4,6 +4,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -18,6 +19,9 @@ type Status struct {
 	// Failure is the last error, "" if none.
 	Failure string        `json:"failure,omitempty"`
 	Uptime  time.Duration `json:"uptime"`
+	// Started is when Run was called, zero before; Changed when State came to be.
+	Started time.Time `json:"started,omitzero"`
+	Changed time.Time `json:"changed,omitzero"`
 	// RecordsIn counts what sources emitted, RecordsOut what sinks took, over
 	// all attempts of this process.
 	RecordsIn  int64 `json:"records_in"`
@@ -83,7 +87,7 @@ func (a *attempt) counts() recordCounts {
 func (j *Job) Status() Status {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s := Status{State: j.state, Job: j.graph.Job, Restarts: j.restarts}
+	s := Status{State: j.state, Job: j.graph.Job, Restarts: j.restarts, Started: j.started, Changed: j.changed}
 	if !j.started.IsZero() {
 		s.Uptime = time.Since(j.started)
 	}
@@ -99,6 +103,15 @@ func (j *Job) Status() Status {
 	}
 	s.RecordsIn, s.RecordsOut = counts.in, counts.out
 	return s
+}
+
+// Plan is how the running attempt, or the last one, divides the job into
+// stages. Before the first one it is that of a start from nothing. It must not
+// be changed.
+func (j *Job) Plan() *graph.Plan {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.plan
 }
 
 func (a *attempt) operatorStatus() []OperatorStatus {

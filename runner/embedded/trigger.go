@@ -25,7 +25,8 @@ func (j *Job) Checkpoint(ctx context.Context) (id int64, err error) {
 // Savepoint takes a savepoint below dir, a path of the file system, and waits
 // until it is stored and what it holds for sinks is committed: from then on
 // any job may start from it, also in another checkpoint directory and with
-// another parallelism. It returns the absolute path of the savepoint. An empty dir
+// another parallelism. It returns the absolute path of the savepoint, also with
+// an error that says that it is complete but not known to be committed. An empty dir
 // means the default savepoint directory of the options.
 func (j *Job) Savepoint(ctx context.Context, dir string) (path string, err error) {
 	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir})
@@ -38,6 +39,15 @@ func (j *Job) StopWithSavepoint(ctx context.Context, dir string) (path string, e
 	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true})
 }
 
+// DrainWithSavepoint is StopWithSavepoint for a job that is not to go on: its
+// input ends where it is, event time goes to its end, so that windows and
+// event-time timers fire, and then the savepoint is taken. The job has finished:
+// the same command has nothing left to do. If the drain fails the attempt does,
+// and a restart goes on from the checkpoint before it.
+func (j *Job) DrainWithSavepoint(ctx context.Context, dir string) (path string, err error) {
+	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true, Drain: true})
+}
+
 func (j *Job) savepoint(ctx context.Context, r coord.Request) (path string, err error) {
 	if r.Path != "" {
 		if r.Path, err = filepath.Abs(strings.TrimPrefix(r.Path, "file://")); err != nil {
@@ -45,6 +55,10 @@ func (j *Job) savepoint(ctx context.Context, r coord.Request) (path string, err 
 		}
 	}
 	result, err := j.take(ctx, r)
+	var uncommitted *coord.UncommittedError
+	if errors.As(err, &uncommitted) {
+		return uncommitted.Path, err
+	}
 	return result.Path, err
 }
 

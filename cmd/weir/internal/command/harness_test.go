@@ -127,8 +127,14 @@ type result struct {
 // weir runs a command; input is what somebody types, "" for nobody.
 func weir(t *testing.T, input string, args ...string) result {
 	t.Helper()
+	return weirIn(t, nil, input, args...)
+}
+
+// weirIn is weir where running jobs are announced in the directories.
+func weirIn(t *testing.T, runtimeDirs []string, input string, args ...string) result {
+	t.Helper()
 	var out, errs bytes.Buffer
-	p := Program{Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs, Interactive: input != "", Now: func() time.Time { return time.Now().Add(time.Minute) }}
+	p := Program{Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs, Interactive: input != "", Now: func() time.Time { return time.Now().Add(time.Minute) }, RuntimeDirs: runtimeDirs}
 	code := p.Run(t.Context(), args)
 	return result{code, out.String(), errs.String()}
 }

@@ -27,11 +27,21 @@ type Program struct {
 	// Interactive tells that somebody sits at Stdin and can be asked.
 	Interactive bool
 	Now         func() time.Time
+	// RuntimeDirs are where running jobs are announced.
+	RuntimeDirs []string
 }
 
-const help = `weir looks at the snapshots and the ledger of jobs, and at their transactions.
+const help = `weir controls running jobs, and looks at the snapshots and the ledger of jobs and
+at their transactions.
 
 Usage:
+  weir list                            the jobs that run here
+  weir savepoint JOB [DIR]             take a savepoint, and print where it lies
+  weir savepoint --dispose PATH        delete a savepoint
+  weir checkpoint JOB                  take a checkpoint besides the periodic ones
+  weir stop JOB [--drain] [--savepoint DIR]
+                                       stop a job with a savepoint
+  weir cancel JOB                      end a job without a snapshot
   weir checkpoints DIR                 what a job has been started from, which
                                        snapshots there are, and what each is
                                        good for
@@ -70,16 +80,36 @@ func (p *Program) dispatch(ctx context.Context, args []string) error {
 		fmt.Fprint(p.Stderr, help)
 		return misuse("no command")
 	}
-	switch name, rest := args[0], args[1:]; name {
-	case "checkpoints":
-		return p.checkpoints(ctx, rest)
-	case "kafka-transactions":
-		return p.transactions(ctx, rest)
+	name, rest := args[0], args[1:]
+	switch name {
 	case "help", "-h", "-help", "--help":
 		return p.help(ctx, rest)
-	default:
-		return misuse("unknown command %q; commands are checkpoints, kafka-transactions and help", name)
 	}
+	if do := p.command(name); do != nil {
+		return do(ctx, rest)
+	}
+	return misuse("unknown command %q; commands are list, savepoint, checkpoint, stop, cancel, checkpoints, kafka-transactions and help", name)
+}
+
+// command returns nil for a name that is none.
+func (p *Program) command(name string) func(context.Context, []string) error {
+	switch name {
+	case "list":
+		return p.list
+	case "savepoint":
+		return p.savepoint
+	case "checkpoint":
+		return p.checkpoint
+	case "stop":
+		return p.stop
+	case "cancel":
+		return p.cancel
+	case "checkpoints":
+		return p.checkpoints
+	case "kafka-transactions":
+		return p.transactions
+	}
+	return nil
 }
 
 func (p *Program) help(ctx context.Context, args []string) error {
@@ -87,11 +117,8 @@ func (p *Program) help(ctx context.Context, args []string) error {
 		fmt.Fprint(p.Stdout, help)
 		return nil
 	}
-	switch args[0] {
-	case "checkpoints":
-		return p.checkpoints(ctx, []string{"--help"})
-	case "kafka-transactions":
-		return p.transactions(ctx, []string{"--help"})
+	if do := p.command(args[0]); do != nil {
+		return do(ctx, []string{"--help"})
 	}
 	return misuse("no help on %q", args[0])
 }
