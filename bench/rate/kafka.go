@@ -86,14 +86,9 @@ func runKafka(f flags) (err error) {
 		f.interval = defaultInterval(f.kafka.rate)
 	}
 	now := strconv.FormatInt(time.Now().UnixMilli(), 10)
-	k := &kafkaJob{flags: f, in: fmt.Sprintf("anchor-in-%d-%d", f.records, f.keys), out: "weir-out-" + now}
+	k := newKafkaJob(f, fmt.Sprintf("anchor-in-%d-%d", f.records, f.keys), "weir-out-"+now)
 	if f.job == "kafka-load" {
 		return load(ctx, f.kafka.servers, k.in, f.records, f.keys)
-	}
-	brokers := kafka.Brokers(f.kafka.servers)
-	k.source, k.sink = []kafka.SourceOption{brokers}, []kafka.SinkOption{brokers}
-	if f.kafka.delivery == "exactly-once" {
-		k.sink = append(k.sink, kafka.ExactlyOnce(k.out), kafka.TransactionTimeout(10*time.Minute))
 	}
 	var made []string
 	if f.kafka.rate > 0 {
@@ -114,21 +109,31 @@ func runKafka(f flags) (err error) {
 	if f.kafka.rate > 0 {
 		return k.latency(ctx)
 	}
-	return k.throughput(ctx)
-}
-
-// throughput runs the job to the end of what is loaded.
-func (k *kafkaJob) throughput(ctx context.Context) error {
-	k.source = append(k.source, kafka.Until(kafka.Latest()))
-	j := stream.NewJob("rate-" + k.job)
-	if err := k.build(j); err != nil {
-		return err
-	}
-	r, _, err := measure(ctx, k.flags, j)
+	r, err := k.throughput(ctx)
 	if err != nil {
 		return err
 	}
 	return show(r, k.json)
+}
+
+func newKafkaJob(f flags, in, out string) *kafkaJob {
+	brokers := kafka.Brokers(f.kafka.servers)
+	k := &kafkaJob{flags: f, in: in, out: out, source: []kafka.SourceOption{brokers}, sink: []kafka.SinkOption{brokers}}
+	if f.kafka.delivery == "exactly-once" {
+		k.sink = append(k.sink, kafka.ExactlyOnce(k.out), kafka.TransactionTimeout(10*time.Minute))
+	}
+	return k
+}
+
+// throughput runs the job to the end of what is loaded.
+func (k *kafkaJob) throughput(ctx context.Context) (result, error) {
+	k.source = append(k.source, kafka.Until(kafka.Latest()))
+	j := stream.NewJob("rate-" + k.job)
+	if err := k.build(j); err != nil {
+		return result{}, err
+	}
+	r, _, err := measure(ctx, k.flags, j, k.records)
+	return r, err
 }
 
 // build makes the graph of the job.
@@ -168,7 +173,9 @@ func createTopic(ctx context.Context, servers, topic string) error {
 		return err
 	}
 	defer cl.Close()
-	_, err = kadm.NewClient(cl).CreateTopic(ctx, partitions, 1, nil, topic)
+	unlimited := kadm.StringPtr("-1") // what is loaded stays until somebody deletes it
+	keep := map[string]*string{"retention.ms": unlimited, "retention.bytes": unlimited}
+	_, err = kadm.NewClient(cl).CreateTopic(ctx, partitions, 1, keep, topic)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
@@ -278,14 +285,23 @@ func firstFailure() (promise func(*kgo.Record, error), failed <-chan error) {
 	}, first
 }
 
-// recordsIn returns how many records were ever written to a topic.
-func recordsIn(ctx context.Context, cl *kgo.Client, topic string) (n int64, err error) {
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
+// recordsIn returns how many records a topic holds: not those that were deleted.
+func recordsIn(ctx context.Context, cl *kgo.Client, topic string) (int64, error) {
+	adm := kadm.NewClient(cl)
+	ends, err := sumOffsets(adm.ListEndOffsets(ctx, topic))
+	if err != nil {
+		return 0, err
 	}
-	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
-	return n, err
+	starts, err := sumOffsets(adm.ListStartOffsets(ctx, topic))
+	return ends - starts, err
+}
+
+func sumOffsets(listed kadm.ListedOffsets, err error) (sum int64, _ error) {
+	if err == nil {
+		err = listed.Error()
+	}
+	listed.Each(func(o kadm.ListedOffset) { sum += o.Offset })
+	return sum, err
 }
 
 // userKey is the key of the i-th record.

@@ -17,7 +17,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -93,7 +95,7 @@ func run(f flags) error {
 	if err := w.build(j); err != nil {
 		return err
 	}
-	r, end, err := measure(context.Background(), f, j)
+	r, end, err := measure(context.Background(), f, j, w.share()*int64(f.parallelism))
 	if err != nil {
 		return err
 	}
@@ -101,9 +103,9 @@ func run(f flags) error {
 	return show(r, f.json)
 }
 
-// measure runs a job and returns what it cost; the rate is that of the whole
-// job.
-func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, error) {
+// measure runs a job that reads n records and returns what it cost; the rate
+// is that of the whole job.
+func measure(ctx context.Context, f flags, j *stream.Job, n int64) (result, time.Time, error) {
 	job, checkpoints, cleanup, err := prepare(f, j)
 	if err != nil {
 		return result{}, time.Time{}, err
@@ -123,7 +125,9 @@ func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, er
 	end := time.Now()
 	cpu = cpuTime() - cpu
 	runtime.ReadMemStats(&after)
-	n := f.records / int64(f.parallelism) * int64(f.parallelism)
+	if err := readAll(job.Status().RecordsIn, n); err != nil {
+		return result{}, time.Time{}, err
+	}
 	return result{
 		Job: f.job, Records: n,
 		RecordsPerSecond: float64(n) / end.Sub(begin).Seconds(),
@@ -135,11 +139,38 @@ func measure(ctx context.Context, f flags, j *stream.Job) (result, time.Time, er
 	}, end, nil
 }
 
+// readAll fails unless a job has read what the figures are divided by.
+func readAll(read, n int64) error {
+	if read != n {
+		return fmt.Errorf("the job read %d records, not %d: its figures would mean nothing", read, n)
+	}
+	return nil
+}
+
+// unused fails if a directory holds checkpoints of an earlier run of the job,
+// which would go on where that one ended.
+func unused(dir, job string) error {
+	if dir == "" {
+		return nil
+	}
+	before := filepath.Join(dir, job)
+	switch _, err := os.Stat(before); {
+	case err == nil:
+		return fmt.Errorf("%s holds checkpoints of an earlier run, from which this one would go on: remove it, or name another -checkpoint-dir", before)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("look into -checkpoint-dir: %w", err)
+	}
+	return nil
+}
+
 // prepare makes what runs a job, a function that returns the checkpoints seen
 // so far, and one that cleans up.
 func prepare(f flags, j *stream.Job) (*embedded.Job, func() []checkpointResult, func(), error) {
 	g, err := j.Build()
 	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := unused(f.dir, g.Job); err != nil {
 		return nil, nil, nil, err
 	}
 	o, checkpoints, cleanup, err := options(f)

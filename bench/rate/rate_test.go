@@ -13,7 +13,7 @@ import (
 )
 
 func validFlags(job string) flags {
-	return flags{job: job, dist: "uniform", records: 1, keys: 1, parallelism: 1,
+	return flags{job: job, dist: "uniform", records: 3, keys: 1, parallelism: 1,
 		kafka: kafkaFlags{delivery: "exactly-once", window: time.Second}}
 }
 
@@ -35,6 +35,9 @@ func TestValidate(t *testing.T) {
 		{name: "rate of a synthetic job", job: "keyed", change: func(f *flags) { f.kafka.rate = 1 }, want: "not of keyed"},
 		{name: "rate of a job without output", job: "kafka-read", change: func(f *flags) { f.kafka.rate = 1 }, want: "not of kafka-read"},
 		{name: "unknown Kafka job", job: "kafka-other", want: `no job "kafka-other"`},
+		{name: "2 records a subtask", job: "keyed", change: func(f *flags) { f.records, f.parallelism = 5, 2 }, want: "-records 5"},
+		{name: "3 records a subtask", job: "keyed", change: func(f *flags) { f.records, f.parallelism = 6, 2 }},
+		{name: "a record of Kafka", job: "kafka-read", change: func(f *flags) { f.records, f.parallelism = 1, 2 }},
 		{name: "arguments", job: "keyed", extra: []string{"true"}, want: `"true"`},
 		{name: "delivery", job: "kafka-copy", change: func(f *flags) { f.kafka.delivery = "once" }, want: `-delivery "once"`},
 		{name: "hot keys of Kafka", job: "kafka-copy", change: func(f *flags) { f.dist = "hot" }, want: "uniform"},

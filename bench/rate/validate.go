@@ -21,6 +21,8 @@ func (f *flags) validate(extra []string) error {
 		return fmt.Errorf("unknown arguments %q: everything is a flag", extra)
 	case f.records <= 0 || f.keys <= 0 || f.parallelism <= 0:
 		return errors.New("-records, -keys and -parallelism must be positive")
+	case !isKafka && f.records/3 < int64(f.parallelism):
+		return fmt.Errorf("-records %d: the first third is left out, so each of %d subtasks needs 3", f.records, f.parallelism)
 	case f.interval < 0:
 		return errors.New("-checkpoint-interval must not be negative")
 	case f.dist != "uniform" && f.dist != "hot":

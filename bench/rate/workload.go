@@ -41,10 +41,12 @@ type workload struct {
 	steadyFrom atomic.Int64
 }
 
+// share is how many records each source subtask makes.
+func (w *workload) share() int64 { return w.n / int64(w.parallelism) }
+
 // source makes the records.
 func (w *workload) source() *datagen.Sequence[Event] {
-	p := int64(w.parallelism)
-	per := w.n / p
+	p, per := int64(w.parallelism), w.share()
 	third, keys, hotKeys := per/3, uint64(w.keys), uint64(max(1, w.keys/100))
 	at := func(i int64) (uint64, int64) {
 		if i == third {
