@@ -8,7 +8,7 @@ import (
 
 // history is what the records of a ledger say, by attempt. It is pure.
 type history struct {
-	claims   map[int64]Record
+	claims   claims
 	restored map[int64]Record
 	// final is the newest stopping or stopped record of each attempt.
 	final map[int64]Record
@@ -19,6 +19,9 @@ type history struct {
 
 	without rules
 }
+
+// claims are those on record, by attempt.
+type claims map[int64]Record
 
 func newHistory(records []Record) *history {
 	h := &history{claims: map[int64]Record{}, restored: map[int64]Record{}, final: map[int64]Record{}, accepted: map[lossKey]bool{}}

@@ -87,6 +87,8 @@ func (w *world) run(words []string) {
 		for _, data := range words[1:] {
 			w.expired[data] = true
 		}
+	case "unnamed": // NAME: its claim, as versions wrote it that left out the job
+		w.unnamed(w.attempts[words[1]])
 	case "look": // NAME: what is alive, and what is whose
 		w.look(words[1])
 	default:
@@ -223,6 +225,20 @@ func (w *world) mark(blobs storage.Blobs, dir string, by *Attempt) {
 		ref.Attempt = by.Number
 	}
 	w.tell(putMark(w.ctx, blobs, dir, ref, 0))
+}
+
+func (w *world) unnamed(a *Attempt) {
+	l := a.ledger
+	i := slices.IndexFunc(l.records, func(r Record) bool { return r.Kind == ClaimRecord && r.Attempt == a.Number })
+	l.records[i].Job = ""
+	data, err := l.records[i].encode()
+	if err == nil {
+		err = l.blobs.Put(w.ctx, l.name(i+1), func(to io.Writer) error {
+			_, err := to.Write(data)
+			return err
+		})
+	}
+	w.tell(err)
 }
 
 func (w *world) record(words []string) {

@@ -52,12 +52,14 @@ type Record struct {
 	// Time is when it was written, in ms since the epoch.
 	Time int64 `json:"time"`
 
-	// Lineage, Host, PID and Storage (its name, as the attempt saw it) belong
-	// to a claim; Host and PID also to an accepted-loss record.
+	// Lineage, Host, PID, Storage (its name, as the attempt saw it) and Job
+	// belong to a claim; Host and PID also to an accepted-loss record. Claims of
+	// earlier versions lack Job.
 	Lineage string `json:"lineage,omitempty"`
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Storage string `json:"storage,omitempty"`
+	Job     string `json:"job,omitempty"`
 
 	// Request is what was asked for: in a claim and, where it is used up, in
 	// a restored record.

@@ -161,6 +161,8 @@ type start struct {
 	view   *view
 	// barred tells a look that a start takes no snapshot with -s either.
 	barred bool
+	// formerNames are those of other jobs under which the directory was written.
+	formerNames []string
 	// verify compares the checksums of data files.
 	verify func(context.Context, origin) error
 	// dirs are the directories of checkpoints that the look has listed: by id,
@@ -195,22 +197,15 @@ func (s *start) begin(ctx context.Context) (err error) {
 	if err := s.checkLedger(ctx); err != nil {
 		return err
 	}
+	if err := s.checkCopy(ctx); err != nil {
+		return err
+	}
 	if s.claim, err = s.ledger.claim(ctx, s.newClaim); err != nil {
 		return err
 	}
 	killpoint.Reach("start.claimed")
 	s.warnIfMoved()
 	return s.look(ctx)
-}
-
-// warnIfMoved tells of a directory that was moved or copied with its ledger:
-// only in the first case may the job go on here.
-func (s *start) warnIfMoved() {
-	h := s.ledger.history()
-	if before, ok := h.claims[h.running]; ok && before.Storage != s.claim.Storage {
-		s.Logger.Warn("the job's directory was written under another name; if this is a copy and the job still runs there, stop one of the two: "+
-			"they share a lineage and end each other's transactions", "before", before.Storage, "now", s.claim.Storage, "attempt", before.Attempt)
-	}
 }
 
 // end chooses, loads and records what the attempt begins from.
@@ -260,7 +255,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
-		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(), AcceptLoss: s.AcceptLoss,
+		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
 	}
 	if r.Lineage == "" || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
 		r.Lineage = s.NewLineage()

@@ -29,6 +29,9 @@ type LookOptions struct {
 type Timeline struct {
 	Job       string `json:"job"`
 	Directory string `json:"directory"`
+	// WrittenAs is the name of the job under which the directory was last
+	// written, if that is another one: it was renamed or copied.
+	WrittenAs string `json:"written_as,omitempty"`
 	// Lineage is the one that the next start carries on.
 	Lineage string `json:"lineage"`
 	// ExactlyOnceSinks are those that a snapshot names. What is said of restores
@@ -182,6 +185,9 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	t := &Timeline{
 		Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage(),
 		Attempts: []TimelineAttempt{}, Snapshots: []TimelineSnapshot{}, Unfinished: []UnfinishedSnapshot{}, Losses: []AcceptedLoss{},
+	}
+	if name := s.view.writtenAs(); name != o.Job {
+		t.WrittenAs = name
 	}
 	t.ExactlyOnceSinks = s.view.sinks()
 	s.ExactlyOnceSinks, s.view.exactlyOnce = len(t.ExactlyOnceSinks) > 0, len(t.ExactlyOnceSinks) > 0

@@ -92,6 +92,12 @@ func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
 		next.Ledger = true
 		return next, err
 	}
+	if err := s.checkCopy(ctx); err != nil {
+		s.barred = true
+		next, err := refusal(err)
+		next.Ledger = true
+		return next, err
+	}
 	if err := s.view.ended(); err != nil && s.view.final[s.view.running].Outcome == Canceled {
 		return NextStart{Does: WasCanceled, Why: err.Error()}, nil
 	}

@@ -76,10 +76,37 @@ func (d *directory) look(ctx context.Context, verify bool) ([]*checkpoint.Timeli
 	return all, nil
 }
 
-// running are the jobs that run now, as far as locks tell.
-func (d *directory) running() (map[string]bool, error) {
+// claimants are, by lineage, the jobs in the checkpoint directory whose ledgers
+// claim it, those that were not asked for included: where it is more than one,
+// some are copies.
+func (d *directory) claimants(ctx context.Context) (map[string][]string, error) {
+	entries, err := os.ReadDir(d.blobs.String())
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, nil // a job's directory may be all that one is let into
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]string{}
+	for _, e := range entries {
+		if !isJob(filepath.Join(d.blobs.String(), e.Name())) {
+			continue
+		}
+		lineages, err := checkpoint.Lineages(ctx, d.blobs, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lineages {
+			all[l] = append(all[l], e.Name())
+		}
+	}
+	return all, nil
+}
+
+// running are those of the jobs that run now, as far as locks tell.
+func (d *directory) running(jobs []string) (map[string]bool, error) {
 	runs := map[string]bool{}
-	for _, job := range d.jobs {
+	for _, job := range jobs {
 		_, held, err := d.blobs.Holder(job)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
@@ -90,7 +117,7 @@ func (d *directory) running() (map[string]bool, error) {
 }
 
 // lock keeps the jobs from being started. It fails if one runs.
-func (d *directory) lock() (unlock func(), err error) {
+func (d *directory) lock(jobs []string) (unlock func(), err error) {
 	var held []func() error
 	unlock = func() {
 		for _, u := range held {
@@ -98,7 +125,7 @@ func (d *directory) lock() (unlock func(), err error) {
 			_ = u()
 		}
 	}
-	for _, job := range d.jobs {
+	for _, job := range jobs {
 		u, err := d.blobs.LockDir(job)
 		var locked *file.LockedError
 		switch {

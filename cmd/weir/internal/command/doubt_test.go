@@ -59,6 +59,42 @@ func TestTransactionsSeenFromACopy(t *testing.T) {
 	})
 }
 
+// A copy beside the job, in the same checkpoint directory, claims the job's
+// lineage: nothing of it is a leftover, and the job's own lock counts.
+func TestTransactionsOfAJobCopiedBesideIt(t *testing.T) {
+	brokers(t, func(t *testing.T, b *broker) {
+		d, listed, left := crashed(b)
+		unlock, err := d.blobs.LockDir("pages")
+		if err != nil {
+			t.Fatal(err)
+		}
+		backup := filepath.Join(d.root, "pages-backup")
+		if err := os.CopyFS(backup, os.DirFS(filepath.Join(d.root, "pages"))); err != nil {
+			t.Fatal(err)
+		}
+		says := "the directories of jobs pages, pages-backup all claim its lineage"
+		b.run("", d, "list", "--checkpoint-dir", d.root).want(t, exitDone, "job pages, which runs now", "unclear: "+says, "unclear: snapshot pages/chk-1 lists it, but "+says)
+		for _, where := range [][]string{{d.root}, {d.root, "--job", "pages-backup"}, {d.root, "--job", "pages"}, {backup}} {
+			args := append([]string{"--checkpoint-dir"}, where...)
+			b.run("", d, append([]string{"list"}, args...)...).want(t, exitDone, "unclear: "+says)
+			b.run("", d, append([]string{"abort", "--yes", "--accept-loss", "--id", left}, args...)...).want(t, exitFailed, "the job runs")
+		}
+		if err := unlock(); err != nil {
+			t.Fatal(err)
+		}
+		b.run("", d, "abort", "--yes", "--id", left, "--checkpoint-dir", backup).want(t, exitFailed, says, "add --accept-loss")
+		b.run("", d, "commit", "--yes", "--id", listed, "--checkpoint-dir", d.root).want(t, exitFailed, says, "add --accept-duplicates")
+		weir(t, "", "checkpoints", backup).want(t, exitDone, "The same command is refused: "+backup+" was written by job pages")
+
+		// Renamed: the tools ask for a flag, as for a directory that was moved.
+		if err := os.RemoveAll(filepath.Join(d.root, "pages")); err != nil {
+			t.Fatal(err)
+		}
+		b.run("", d, "abort", "--yes", "--id", left, "--checkpoint-dir", d.root).want(t, exitFailed, "job pages wrote this directory, "+backup, "add --accept-loss")
+		b.run("", d, "abort", "--yes", "--accept-loss", "--id", left, "--checkpoint-dir", d.root).want(t, exitDone, left+": aborted")
+	})
+}
+
 // Another path to the same directory is no copy.
 func TestTransactionsSeenThroughALink(t *testing.T) {
 	brokers(t, func(t *testing.T, b *broker) {

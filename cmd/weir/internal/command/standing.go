@@ -28,9 +28,11 @@ const (
 type entry struct {
 	kafka.ListedTransaction
 	standing standing
-	// job says whose it is, runs that the job runs now.
-	job  string
-	runs bool
+	// job says whose it is, runs that the job runs now; claimants are the jobs
+	// whose directories claim its lineage.
+	job       string
+	claimants []string
+	runs      bool
 	// snapshot lists it, nil if none does; saved is its identity as that has it.
 	snapshot *checkpoint.TimelineSnapshot
 	saved    *kafka.Transaction
@@ -73,18 +75,20 @@ type register struct {
 	// it is not known which of them count.
 	unreadable, uncertain map[string]string
 	runs                  map[string]bool
-	given                 bool
+	// claimants are the jobs of the checkpoint directory by lineage.
+	claimants map[string][]string
+	given     bool
 }
 
 // newRegister takes what snapshots list and is not proven to be committed; of
 // several snapshots that list one the live one counts, and the newest. The
 // jobs in runs run now.
-func newRegister(lines []*checkpoint.Timeline, runs map[string]bool) *register {
+func newRegister(lines []*checkpoint.Timeline, claimants map[string][]string, runs map[string]bool) *register {
 	r := &register{
 		held: map[identity]held{}, jobs: map[string]*checkpoint.Timeline{}, unclaimed: map[string]*checkpoint.Timeline{},
-		unreadable: map[string]string{}, uncertain: map[string]string{}, runs: runs, given: lines != nil,
+		unreadable: map[string]string{}, uncertain: map[string]string{}, runs: runs, claimants: claimants, given: lines != nil,
 	}
-	for _, t := range lines {
+	for _, t := range copiesFirst(lines) {
 		for _, a := range t.Attempts {
 			r.jobs[a.Lineage] = t
 		}
@@ -98,12 +102,25 @@ func newRegister(lines []*checkpoint.Timeline, runs map[string]bool) *register {
 		if where := startedElsewhere(t); where != "" {
 			r.uncertain[t.Job] = fmt.Sprintf("the job was last started in %s, and this is %s: if this is a copy, look there", where, filepath.Dir(t.Directory))
 		}
+		if t.WrittenAs != "" {
+			r.uncertain[t.Job] = fmt.Sprintf("job %s wrote this directory, %s: if this is a copy, look there", t.WrittenAs, t.Directory)
+		}
 		for i := range t.Snapshots {
 			r.unclaimed[t.Snapshots[i].Lineage] = t
 			r.take(t.Job, &t.Snapshots[i])
 		}
 	}
 	return r
+}
+
+// copiesFirst has what is known of a lineage come from the job that wrote it,
+// rather than from a copy under another name.
+func copiesFirst(lines []*checkpoint.Timeline) []*checkpoint.Timeline {
+	lines = slices.Clone(lines)
+	slices.SortStableFunc(lines, func(a, b *checkpoint.Timeline) int {
+		return -cmp.Compare(min(len(a.WrittenAs), 1), min(len(b.WrittenAs), 1))
+	})
+	return lines
 }
 
 // startedElsewhere is the directory that the job was last started in, "" if it
@@ -190,7 +207,8 @@ func (r *register) judge(e *entry, alive bool) {
 	if t == nil {
 		return
 	}
-	e.job, e.runs = t.Job, r.runs[t.Job]
+	e.job, e.claimants = t.Job, r.claimants[lineage]
+	e.runs = r.runs[t.Job] || slices.ContainsFunc(e.claimants, func(job string) bool { return r.runs[job] })
 	newest := int64(0)
 	if n := len(t.Attempts); n > 0 {
 		newest = t.Attempts[n-1].Attempt
@@ -198,6 +216,8 @@ func (r *register) judge(e *entry, alive bool) {
 	e.newest = newest <= e.Name.Attempt
 	switch {
 	case e.why != "":
+	case len(e.claimants) > 1:
+		e.why = fmt.Sprintf("the directories of jobs %s all claim its lineage, so some are copies: move those out of the checkpoint directory", strings.Join(e.claimants, ", "))
 	case r.uncertain[t.Job] != "":
 		e.why = r.uncertain[t.Job]
 	case alive:

@@ -92,19 +92,23 @@ type picture struct {
 // this process.
 func (t transactionFlags) find(ctx context.Context, tool *kafka.Transactions, dir *directory, locked bool) (*picture, error) {
 	p := &picture{}
-	known := newRegister(nil, nil)
+	known := newRegister(nil, nil, nil)
 	if dir != nil {
 		var err error
 		if p.lines, err = dir.look(ctx, false); err != nil {
 			return nil, err
 		}
+		claimants, err := dir.claimants(ctx)
+		if err != nil {
+			return nil, err
+		}
 		runs := map[string]bool{}
 		if !locked {
-			if runs, err = dir.running(); err != nil {
+			if runs, err = dir.running(withTwins(dir.jobs, claimants)); err != nil {
 				return nil, err
 			}
 		}
-		known = newRegister(p.lines, runs)
+		known = newRegister(p.lines, claimants, runs)
 	}
 	selected := func(id, prefix string, n twophase.Name) bool {
 		return (t.id == "" || t.id == id) && (t.prefix == "" || t.prefix == prefix) && (t.lineage == "" || t.lineage == n.Lineage) &&
@@ -183,7 +187,7 @@ func (p *Program) endTransactions(ctx context.Context, t transactionFlags, commi
 		if t.job == "" {
 			dir.jobs = jobsOf(found.entries)
 		}
-		unlock, err := dir.lock()
+		unlock, err := dir.lock(lockedFor(dir.jobs, found.entries))
 		if err != nil {
 			return err
 		}
@@ -262,6 +266,28 @@ func jobsOf(all []entry) (jobs []string) {
 	for _, e := range all {
 		if e.job != "" && !slices.Contains(jobs, e.job) {
 			jobs = append(jobs, e.job)
+		}
+	}
+	return jobs
+}
+
+// lockedFor are the jobs to lock: those, and whatever else claims a lineage of
+// the entries.
+func lockedFor(jobs []string, all []entry) []string {
+	jobs = slices.Clone(jobs)
+	for _, e := range all {
+		jobs = append(jobs, e.claimants...)
+	}
+	slices.Sort(jobs)
+	return slices.Compact(jobs)
+}
+
+// withTwins adds to jobs those that share a lineage with another.
+func withTwins(jobs []string, claimants map[string][]string) []string {
+	jobs = slices.Clone(jobs)
+	for _, twins := range claimants {
+		if len(twins) > 1 {
+			jobs = append(jobs, twins...)
 		}
 	}
 	return jobs
