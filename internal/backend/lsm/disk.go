@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -67,7 +68,11 @@ func Open(o Options) (*Disk, error) {
 	d.remove = func() error { return d.fs.RemoveAll(d.dir) }
 	if o.FS == nil {
 		d.fs = unsynced{vfs.Default}
-		if err := d.claim(); err != nil {
+		root := file.New(o.Dir)
+		if err := sweep(root, o.Dir, o.Logger); err != nil {
+			return nil, fmt.Errorf("local state directory: %w", err)
+		}
+		if err := d.claim(root.LockDir); err != nil {
 			return nil, fmt.Errorf("local state directory: %w", err)
 		}
 	}
@@ -81,33 +86,34 @@ func Open(o Options) (*Disk, error) {
 const (
 	// claimed begins the names of directories that are locked, or were left.
 	claimed = "state-"
-	// unclaimed is for those that come or go: they are not swept.
+	// unclaimed is for those that come or go, and may not be locked for a moment.
 	unclaimed = "temp-"
+	// grace is after how long such a one was left, too.
+	grace = time.Minute
 )
 
 // claim makes the directory of this attempt. Others see it only once it is
 // locked: they would take it for one that was left.
-func (d *Disk) claim() error {
-	root := file.New(d.o.Dir)
-	if err := sweep(root, d.o.Dir, d.o.Logger); err != nil {
-		return err
-	}
+func (d *Disk) claim(lock func(name string) (unlock func() error, err error)) error {
 	fresh, err := os.MkdirTemp(d.o.Dir, unclaimed)
 	if err != nil {
 		return err
 	}
-	unlock, err := root.LockDir(filepath.Base(fresh))
+	unlock, err := lock(filepath.Base(fresh))
 	switch {
 	case err == nil:
 		d.unlock = unlock
 	case !errors.Is(err, errors.ErrUnsupported): // else nobody can sweep it either
-		return err
+		return errors.Join(err, os.RemoveAll(fresh))
 	}
 	d.dir = filepath.Join(d.o.Dir, claimed+strings.TrimPrefix(filepath.Base(fresh), unclaimed))
 	d.remove = func() error {
 		return errors.Join(os.Rename(d.dir, fresh), os.RemoveAll(fresh))
 	}
-	return os.Rename(fresh, d.dir)
+	if err := os.Rename(fresh, d.dir); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh), d.unlock())
+	}
+	return nil
 }
 
 // sweep removes the directories whose process has ended.
@@ -115,21 +121,34 @@ func sweep(root *file.Blobs, dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	left, err := filepath.Glob(filepath.Join(dir, claimed+"*"))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, old := range left {
-		unlock, err := root.LockDir(filepath.Base(old))
+	for _, e := range entries {
+		if !left(e) {
+			continue
+		}
+		unlock, err := root.LockDir(e.Name())
 		if err != nil {
 			continue // in use
 		}
+		old := filepath.Join(dir, e.Name())
 		log.Info("removing local state that a process left", "dir", old)
 		if err := errors.Join(os.RemoveAll(old), unlock()); err != nil {
 			log.Warn("removing local state that a process left", "dir", old, "error", err)
 		}
 	}
 	return nil
+}
+
+// left reports whether a process may have left the entry.
+func left(e os.DirEntry) bool {
+	if strings.HasPrefix(e.Name(), claimed) {
+		return true
+	}
+	info, err := e.Info()
+	return err == nil && strings.HasPrefix(e.Name(), unclaimed) && time.Since(info.ModTime()) > grace
 }
 
 // Dir is the directory of this attempt.

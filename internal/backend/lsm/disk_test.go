@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -57,6 +58,41 @@ func TestLeftDirectoriesAreSwept(t *testing.T) {
 	}
 	if names, err := os.ReadDir(root); len(names) != 0 || err != nil {
 		t.Errorf("left at the end: %v, %v", names, err)
+	}
+}
+
+// So does what one left that was killed while it came or went, unless it may
+// still be about to lock it.
+func TestDirectoriesWithoutANameAreSwept(t *testing.T) {
+	root := t.TempDir()
+	for name, age := range map[string]time.Duration{"temp-left": 2 * grace, "temp-new": 0} {
+		if err := os.MkdirAll(filepath.Join(root, name, "1-op"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(root, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(t, Options{Dir: root}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadDir(root)
+	if err != nil || len(names) != 1 || names[0].Name() != "temp-new" {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+// A start that fails leaves nothing, however often it is tried.
+func TestFailedClaimLeavesNothing(t *testing.T) {
+	root := t.TempDir()
+	d := &Disk{o: Options{Dir: root, Logger: slog.New(slog.DiscardHandler)}}
+	lock := func(string) (func() error, error) { return nil, errors.New("no space left") }
+	if err := d.claim(lock); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("error %v", err)
+	}
+	if names, err := os.ReadDir(root); len(names) != 0 || err != nil {
+		t.Errorf("left: %v, %v", names, err)
 	}
 }
 
