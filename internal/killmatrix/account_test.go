@@ -42,6 +42,9 @@ func (a *account) String() string {
 	if *servers != "" {
 		where = *servers
 	}
+	if *onDisk {
+		where += ", state on local disk"
+	}
 	atPoints := 0
 	for _, n := range a.points {
 		atPoints += n

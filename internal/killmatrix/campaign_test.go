@@ -5,6 +5,7 @@ package killmatrix
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -53,6 +54,9 @@ func newCampaignAt(t *testing.T, seed uint64, n, rate int) *campaign {
 
 func (c *campaign) checkpoints() string { return filepath.Join(c.dir, "checkpoints") }
 
+// local is where state lies on local disk, if it does.
+func (c *campaign) local() string { return filepath.Join(c.dir, "state") }
+
 // start starts the job; point is where it dies or stops.
 func (c *campaign) start(point string) *process {
 	c.Helper()
@@ -67,6 +71,9 @@ func (c *campaign) start(point string) *process {
 	}
 	if c.shared {
 		args = append(args, "-shared")
+	}
+	if *onDisk {
+		args = append(args, "-local", c.local())
 	}
 	if c.atLeastOnce {
 		args = append(args, "-at-least-once")
@@ -186,6 +193,9 @@ func (c *campaign) faults() []fault {
 func (c *campaign) conclude() {
 	c.Helper()
 	c.finish(2)
+	if _, err := os.Stat(c.local()); *onDisk != (err == nil) {
+		c.Errorf("state on local disk: want %v, and its directory: %v", *onDisk, err)
+	}
 	faults := c.faults()
 	for i, f := range faults {
 		if i == 20 {

@@ -59,7 +59,11 @@ type victim struct {
 	shared      bool
 	parallelism int
 	interval    time.Duration
+	// local is the directory of state on local disk, "" for state in memory.
+	local string
 }
+
+var onDisk = flag.Bool("lsm", false, "keep the state of the jobs on local disk, with next to no memory")
 
 func (v *victim) main(args []string) int {
 	f := flag.NewFlagSet("victim", flag.ExitOnError)
@@ -67,6 +71,7 @@ func (v *victim) main(args []string) int {
 	f.StringVar(&v.dir, "dir", "", "checkpoint directory")
 	f.BoolVar(&v.shared, "shared", false, "do without the directory's lock, as on a storage without locks")
 	f.IntVar(&v.parallelism, "parallelism", 1, "parallelism")
+	f.StringVar(&v.local, "local", "", "directory for state on local disk, instead of in memory")
 	f.DurationVar(&v.interval, "interval", 100*time.Millisecond, "checkpoint interval")
 	if err := f.Parse(args); err != nil {
 		return exitFailed
@@ -116,6 +121,10 @@ func (v *victim) make() (*embedded.Job, error) {
 				fmt.Fprintln(os.Stdout, "completed", runtime.NumGoroutine())
 			}
 		},
+	}
+	if v.local != "" {
+		// Few key groups, so that most keys are on disk.
+		o.StateBackend, o.LSMDir, o.LSMMemory, o.MaxParallelism = embedded.LSM, v.local, 1000, 4
 	}
 	if v.shared {
 		o.Storage = file.New(v.dir)
