@@ -97,9 +97,18 @@ type CommitterContext interface {
 	Attempt() int64
 	Operator() string
 	// FormerLineages are those that the job had in the same directory before a
-	// start with --fresh began this one.
-	FormerLineages() []string
+	// start with --fresh began this one. Of their transactions only those of
+	// attempts up to the last one are this job's to abort: the directory may be
+	// a copy of one whose job goes on under the same lineage.
+	FormerLineages() []FormerLineage
 	Count(name string, n int64)
+}
+
+// FormerLineage is a lineage that a job has ended.
+type FormerLineage struct {
+	Lineage string
+	// LastAttempt is the last attempt that the job made under it.
+	LastAttempt int64
 }
 
 var (

@@ -135,7 +135,12 @@ func (s *Sink[T]) NewCommitter(ctx connector.CommitterContext) (connector.Commit
 	if s.delivery != connector.ExactlyOnce {
 		return nil, nil
 	}
-	return &committer[T]{sink: s, lineages: append([]string{ctx.Lineage()}, ctx.FormerLineages()...), attempt: ctx.Attempt(), operator: ctx.Operator()}, nil
+	c := &committer[T]{sink: s, earlier: map[string]int64{}, operator: ctx.Operator()}
+	for _, f := range ctx.FormerLineages() {
+		c.earlier[escaped(f.Lineage)] = f.LastAttempt
+	}
+	c.earlier[escaped(ctx.Lineage())] = ctx.Attempt() - 1
+	return c, nil
 }
 
 func escaped(lineage string) string { return strings.ReplaceAll(lineage, "/", "_") }

@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -70,9 +69,9 @@ func gather[T any](records []Record[T], vals []T, times []int64, subtask int) []
 
 // committer moves prepared transactions to the visible records.
 type committer[T any] struct {
-	sink     *Sink[T]
-	lineages []string
-	attempt  int64
+	sink *Sink[T]
+	// earlier is the last of the earlier attempts, by lineage.
+	earlier  map[string]int64
 	operator string
 }
 
@@ -114,8 +113,8 @@ func (c *committer[T]) owns(id string) bool {
 	lineage, rest, _ := strings.Cut(id, "/")
 	number, rest, _ := strings.Cut(rest, "/")
 	attempt, err := strconv.ParseInt(number, 10, 64)
-	return err == nil && attempt < c.attempt && strings.HasPrefix(rest, c.operator+"/") &&
-		slices.ContainsFunc(c.lineages, func(l string) bool { return escaped(l) == lineage })
+	last, ours := c.earlier[lineage]
+	return err == nil && ours && attempt <= last && strings.HasPrefix(rest, c.operator+"/")
 }
 
 func (c *committer[T]) Close() error { return nil }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/weirstream/weir/connector"
 )
 
 // Context is the part of a connector's world that is the same for sources and
@@ -17,7 +19,7 @@ type Context struct {
 	Log           *slog.Logger
 	JobName       string
 	LineageID     string
-	Former        []string
+	Former        []connector.FormerLineage
 	AttemptNumber int64
 	OperatorID    string
 	SubtaskIndex  int
@@ -51,7 +53,7 @@ func (c *Context) Job() string { return c.JobName }
 func (c *Context) Lineage() string { return c.LineageID }
 
 // FormerLineages returns Former.
-func (c *Context) FormerLineages() []string { return c.Former }
+func (c *Context) FormerLineages() []connector.FormerLineage { return c.Former }
 
 // Attempt returns AttemptNumber.
 func (c *Context) Attempt() int64 { return c.AttemptNumber }

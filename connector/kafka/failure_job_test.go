@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,6 +111,10 @@ func (s *stage) run(words []string) {
 		s.standing(s.processes[words[1]])
 	case "end": // NAME: how it ends
 		s.tell("ended", s.processes[words[1]].end(s))
+	case "copy": // PATH PATH: of directories
+		if err := os.CopyFS(s.path(words[2]), os.DirFS(s.path(words[1]))); err != nil {
+			s.Fatal(err)
+		}
 	case "corrupt": // PATH
 		s.corrupt(s.path(words[1]))
 	case "commit": // PATH SUBTASK: one of a snapshot's transactions, as a process that dies after it

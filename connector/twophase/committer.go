@@ -66,7 +66,10 @@ func settled(err error) bool {
 
 func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) error {
 	killpoint.Reach("sweep.list")
-	lineages := append([]string{c.ctx.Lineage()}, c.ctx.FormerLineages()...)
+	lineages := []string{c.ctx.Lineage()}
+	for _, f := range c.ctx.FormerLineages() {
+		lineages = append(lineages, f.Lineage)
+	}
 	open, err := c.coordinator.Open(ctx, lineages)
 	if err != nil {
 		return fmt.Errorf("list open transactions: %w", err)
@@ -77,7 +80,7 @@ func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) erro
 	}
 	killpoint.Reach("sweep.reread")
 	for _, t := range open {
-		if !slices.Contains(lineages, t.Name.Lineage) || t.Name.Attempt >= c.ctx.Attempt() {
+		if !c.earlier(t.Name) {
 			continue
 		}
 		killpoint.Reach("sweep.abort")
@@ -89,6 +92,17 @@ func (c *committer[C]) Sweep(ctx context.Context, stillNewest func() error) erro
 		c.ctx.Count("transactionsAborted", 1)
 	}
 	return nil
+}
+
+// earlier reports whether an earlier attempt of this job, and no other one, has
+// opened the transaction.
+func (c *committer[C]) earlier(n Name) bool {
+	if n.Lineage == c.ctx.Lineage() {
+		return n.Attempt < c.ctx.Attempt()
+	}
+	return slices.ContainsFunc(c.ctx.FormerLineages(), func(f connector.FormerLineage) bool {
+		return n.Lineage == f.Lineage && n.Attempt <= f.LastAttempt
+	})
 }
 
 func (c *committer[C]) Close() error { return c.coordinator.Close() }

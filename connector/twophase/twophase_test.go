@@ -265,9 +265,10 @@ func TestSweep(t *testing.T) {
 		{Name{Lineage: "lin", Attempt: 8}, "newer"},
 		{Name{Lineage: "other", Attempt: 1}, "foreign"},
 		{Name{Lineage: "old", Attempt: 2}, "begun anew since"},
-		{Name{Lineage: "old", Attempt: 8}, "of nobody known"},
+		{Name{Lineage: "old", Attempt: 3}, "last before that"},
+		{Name{Lineage: "old", Attempt: 4}, "of a job whose directory was copied"},
 	}}
-	ctx := &connectortest.Context{LineageID: "lin", AttemptNumber: 7, Former: []string{"old"}}
+	ctx := &connectortest.Context{LineageID: "lin", AttemptNumber: 7, Former: []connector.FormerLineage{{Lineage: "old", LastAttempt: 3}}}
 	c, err := Sink[int, string](b).NewCommitter(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +276,7 @@ func TestSweep(t *testing.T) {
 	if err := c.Sweep(t.Context(), func() error { b.log("ledger"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	b.want(t, "open lin old", "ledger", "rollback earlier", "rollback begun anew since")
+	b.want(t, "open lin old", "ledger", "rollback earlier", "rollback begun anew since", "rollback last before that")
 	fenced := errors.New("fenced")
 	if err := c.Sweep(t.Context(), func() error { return fenced }); !errors.Is(err, fenced) {
 		t.Errorf("got %v", err)

@@ -1,9 +1,10 @@
 package checkpoint
 
 import (
-	"maps"
 	"math"
 	"slices"
+
+	"github.com/weirstream/weir/connector"
 )
 
 // history is what the records of a ledger say, by attempt. It is pure.
@@ -44,7 +45,8 @@ func newHistory(records []Record) *history {
 	return h
 }
 
-// lineage returns the lineage that the next attempt carries on, "" if none.
+// lineage returns the lineage that the next attempt carries on, "" if none; but
+// for one elsewhere, see moved.
 // A claim that chose no snapshot began nothing, and its lineage only counts
 // while there is no other.
 func (h *history) lineage() string {
@@ -54,15 +56,21 @@ func (h *history) lineage() string {
 	return h.claims[h.claimed].Lineage
 }
 
-// former returns the lineages of earlier claims that are not the claim's own.
-func (h *history) former(claim Record) []string {
-	var lineages []string
-	for _, n := range slices.Sorted(maps.Keys(h.claims)) {
-		if l := h.claims[n].Lineage; n < claim.Attempt && l != claim.Lineage && !slices.Contains(lineages, l) {
-			lineages = append(lineages, l)
+// former returns the lineages of earlier claims that are not the claim's own,
+// with the last attempt of each; not those that were carried on under another
+// name of the storage, where the job may still run.
+func (h *history) former(claim Record) []connector.FormerLineage {
+	last := map[string]int64{}
+	for n, c := range h.claims {
+		if n < claim.Attempt && c.Lineage != claim.Lineage && sameStorage(c.Storage, claim.Storage) {
+			last[c.Lineage] = max(last[c.Lineage], n)
 		}
 	}
-	return lineages
+	var former []connector.FormerLineage
+	for _, lineage := range sortedKeys(last) {
+		former = append(former, connector.FormerLineage{Lineage: lineage, LastAttempt: last[lineage]})
+	}
+	return former
 }
 
 // owns reports whether an attempt of this ledger wrote the snapshot.

@@ -113,8 +113,15 @@ func Lineages(ctx context.Context, blobs storage.Blobs, job string) ([]string, e
 	return lineages, nil
 }
 
-// warnIfMoved tells of a directory that was moved or copied with its ledger:
-// only in the first case may the job go on here.
+// moved returns the claim of the newest attempt that began, if it had the
+// storage under another name: the directory was moved, or is a copy.
+func (h *history) moved(storage string) (before Record, moved bool) {
+	before, ok := h.claims[h.running]
+	return before, ok && !sameStorage(before.Storage, storage)
+}
+
+// warnIfMoved tells of a directory that was moved, renamed or copied with its
+// ledger. Only where no other job can have this lineage does it carry that on.
 func (s *start) warnIfMoved() {
 	h := s.ledger.history()
 	c, ok := h.claims[h.running]
@@ -130,7 +137,12 @@ func (s *start) warnIfMoved() {
 		job = s.Job
 	}
 	before, now := path.Join(c.Storage, job), path.Join(s.claim.Storage, s.Job)
-	if before != now {
+	switch _, moved := h.moved(s.claim.Storage); {
+	case moved:
+		s.Logger.Warn("the job's directory was written under another name. If it was copied, and the job goes on there as well, both publish the same output. "+
+			"What attempts there left open is left alone: if the directory was moved, that may hold up readers until its timeout, or until it is aborted by hand (weir kafka-transactions)",
+			"before", before, "now", now, "attempt", c.Attempt, "lineage before", c.Lineage, "lineage now", s.claim.Lineage)
+	case job != s.Job:
 		s.Logger.Warn("the job's directory was written under another name; if this is a copy and the job still runs there, stop one of the two: "+
 			"they share a lineage and end each other's transactions", "before", before, "now", now, "attempt", c.Attempt)
 	}

@@ -76,7 +76,10 @@ func (u *universe) checkEnded(a *Attempt) {
 	if a == nil {
 		return
 	}
-	lineages := append([]string{a.Lineage}, a.FormerLineages...)
+	lineages := []string{a.Lineage}
+	for _, f := range a.FormerLineages {
+		lineages = append(lineages, f.Lineage)
+	}
 	for id, t := range u.brokers.ids {
 		if n, err := twophase.ParseName(id); err == nil && t.state == transactionOngoing && slices.Contains(lineages, n.Lineage) {
 			u.violated("transaction %s stays open", id)

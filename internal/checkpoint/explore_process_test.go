@@ -385,15 +385,15 @@ type sinkContext struct {
 	subtask int
 }
 
-func (c sinkContext) Context() context.Context        { return context.Background() }
-func (c sinkContext) Logger() *slog.Logger            { return discard }
-func (c sinkContext) Job() string                     { return "job" }
-func (c sinkContext) Lineage() string                 { return c.attempt.Lineage }
-func (c sinkContext) FormerLineages() []string        { return c.attempt.FormerLineages }
-func (c sinkContext) Attempt() int64                  { return c.attempt.Number }
-func (c sinkContext) Operator() string                { return "rows" }
-func (c sinkContext) Subtask() int                    { return c.subtask }
-func (c sinkContext) Parallelism() int                { return c.p.u.sc.subtasks }
-func (sinkContext) CheckpointInterval() time.Duration { return time.Second }
-func (sinkContext) CheckpointTimeout() time.Duration  { return time.Second }
-func (sinkContext) Count(string, int64)               {}
+func (c sinkContext) Context() context.Context                  { return context.Background() }
+func (c sinkContext) Logger() *slog.Logger                      { return discard }
+func (c sinkContext) Job() string                               { return "job" }
+func (c sinkContext) Lineage() string                           { return c.attempt.Lineage }
+func (c sinkContext) FormerLineages() []connector.FormerLineage { return c.attempt.FormerLineages }
+func (c sinkContext) Attempt() int64                            { return c.attempt.Number }
+func (c sinkContext) Operator() string                          { return "rows" }
+func (c sinkContext) Subtask() int                              { return c.subtask }
+func (c sinkContext) Parallelism() int                          { return c.p.u.sc.subtasks }
+func (sinkContext) CheckpointInterval() time.Duration           { return time.Second }
+func (sinkContext) CheckpointTimeout() time.Duration            { return time.Second }
+func (sinkContext) Count(string, int64)                         {}

@@ -34,7 +34,7 @@ func TestLedgerTraces(t *testing.T) {
 type world struct {
 	t        *testing.T
 	ctx      context.Context
-	stores   map[string]*mem.Blobs // "/weir" is the job's own
+	stores   map[string]storage.Blobs // "/weir" is the job's own
 	starts   map[string]*start
 	attempts map[string]*Attempt
 	lineages int
@@ -43,7 +43,7 @@ type world struct {
 }
 
 func (w *world) reset() {
-	w.stores = map[string]*mem.Blobs{"/weir": mem.New()}
+	w.stores = map[string]storage.Blobs{"/weir": mem.New()}
 	w.starts, w.attempts, w.lineages, w.expired = map[string]*start{}, map[string]*Attempt{}, 0, map[string]bool{}
 }
 
@@ -103,16 +103,24 @@ func (w *world) tell(err error) {
 }
 
 // home is the storage of a start: that of "B@/copy" is /copy.
-func (w *world) home(name string) *mem.Blobs {
-	_, dir, elsewhere := strings.Cut(name, "@")
-	if !elsewhere {
+func (w *world) home(name string) storage.Blobs {
+	_, dir, found := strings.Cut(name, "@")
+	if !found {
 		dir = "/weir"
 	}
 	if w.stores[dir] == nil {
-		w.stores[dir] = mem.New()
+		w.stores[dir] = elsewhere{mem.New(), dir}
 	}
 	return w.stores[dir]
 }
+
+// elsewhere is a storage with a name of its own.
+type elsewhere struct {
+	storage.Blobs
+	name string
+}
+
+func (e elsewhere) String() string { return e.name }
 
 // open resolves "/weir/job/chk-1" to a storage and a name in it.
 func (w *world) open(p string) (storage.Blobs, string) {
@@ -182,6 +190,9 @@ func (w *world) end(name string) {
 		from = fmt.Sprintf("%s (id %d of attempt %d)", a.RestoredDir, a.Restored.ID, a.Restored.Attempt)
 	}
 	w.say("attempt %d of %s from %s, next id %d, owns %v", a.Number, a.Lineage, from, a.NextID, a.owned)
+	for _, f := range a.FormerLineages {
+		w.say("ends what is open of %s up to attempt %d", f.Lineage, f.LastAttempt)
+	}
 }
 
 func (w *world) publish(name string, words []string) {
@@ -189,7 +200,7 @@ func (w *world) publish(name string, words []string) {
 	id := w.number(words[0])
 	job := w.starts[name].Job
 	m := &snapshot.Metadata{Job: job, Lineage: a.Lineage, Attempt: a.Number, ID: id, Kind: snapshot.Checkpoint}
-	blobs, dir := storage.Blobs(w.home(name)), snapshot.CheckpointDir(job, id)
+	blobs, dir := w.home(name), snapshot.CheckpointDir(job, id)
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {

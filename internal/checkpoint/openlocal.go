@@ -31,3 +31,17 @@ func OpenLocal(path string) (blobs storage.Blobs, dir string, err error) {
 	}
 	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
 }
+
+// sameStorage reports whether two names of storages are of one: a directory may
+// have several, by symbolic links or mounts.
+func sameStorage(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}

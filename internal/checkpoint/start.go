@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
@@ -95,8 +96,9 @@ func newLineage() string {
 type Attempt struct {
 	Lineage string
 	Number  int64
-	// FormerLineages are the other lineages of earlier attempts.
-	FormerLineages []string
+	// FormerLineages are the other lineages of earlier attempts, as far as they
+	// had the storage under the same name.
+	FormerLineages []connector.FormerLineage
 	// Restored is the snapshot that it begins from, nil for nothing;
 	// RestoredDir is its directory in RestoredBlobs.
 	Restored      *snapshot.Metadata
@@ -257,7 +259,8 @@ func (s *start) newClaim(h *history) (Record, error) {
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
 		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
 	}
-	if r.Lineage == "" || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
+	_, moved := h.moved(r.Storage)
+	if r.Lineage == "" || moved || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
 		r.Lineage = s.NewLineage()
 	}
 	if s.req != (RestoreRequest{}) {

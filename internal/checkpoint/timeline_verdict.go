@@ -60,8 +60,8 @@ func (h *history) whyVoid(s Ref) string {
 	if !h.owns(s) {
 		return fmt.Sprintf("it was written by another job or into another directory (lineage %s)", s.Lineage)
 	}
-	if now := h.claims[h.running].Lineage; s.Lineage != now {
-		return fmt.Sprintf("a start with --fresh has begun another lineage (%s) since", now)
+	if attempt := h.begunAnew(s.Attempt); attempt != 0 {
+		return fmt.Sprintf("a start with --fresh has begun another lineage (%s) since", h.claims[attempt].Lineage)
 	}
 	for attempt := h.running; attempt != 0; {
 		from := h.restored[attempt].Snapshot
@@ -76,6 +76,23 @@ func (h *history) whyVoid(s Ref) string {
 		attempt = from.Attempt
 	}
 	return "the newest attempt does not stem from it"
+}
+
+// begunAnew is the newest start with --fresh after an attempt, on the chain of
+// what the newest attempt began from, 0 for none.
+func (h *history) begunAnew(after int64) int64 {
+	for attempt := h.running; attempt > after; {
+		r := h.restored[attempt]
+		switch {
+		case r.Snapshot != nil && r.Snapshot.Attempt < attempt:
+			attempt = r.Snapshot.Attempt
+		case r.Snapshot == nil && r.Explicit && r.Request != nil && r.Request.Fresh:
+			return attempt
+		default: // from nothing, by itself: perhaps after a start with --fresh that did not get far
+			attempt--
+		}
+	}
+	return 0
 }
 
 // next is what a start without flags would do.

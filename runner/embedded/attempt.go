@@ -419,7 +419,7 @@ func (c committerContext) Job() string          { return c.a.job.graph.Job }
 func (c committerContext) Lineage() string      { return c.start.Lineage }
 func (c committerContext) Attempt() int64       { return c.start.Number }
 func (c committerContext) Operator() string     { return c.op }
-func (c committerContext) FormerLineages() []string {
+func (c committerContext) FormerLineages() []connector.FormerLineage {
 	return c.start.FormerLineages
 }
 func (c committerContext) Count(name string, n int64) {

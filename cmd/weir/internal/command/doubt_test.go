@@ -29,7 +29,7 @@ func (d *dir) copyOf(root string) *dir {
 // does an older ledger that was put back: nothing there is called a leftover.
 func TestTransactionsSeenFromACopy(t *testing.T) {
 	brokers(t, func(t *testing.T, b *broker) {
-		d, listed, _ := crashed(b)
+		d, listed, left := crashed(b)
 		old := d.copyOf(filepath.Join(t.TempDir(), "weir"))
 		d.start(checkpoint.StartOptions{})
 		w := b.writer(d.attempt, 0)
@@ -45,6 +45,12 @@ func TestTransactionsSeenFromACopy(t *testing.T) {
 		b.run("", d, "list", "--checkpoint-dir", old.root).want(t, exitDone, "unclear: "+says)
 		b.run("", d, "abort", "--yes", "--id", ofTwo, "--checkpoint-dir", old.root).want(t, exitFailed, says, "add --accept-loss")
 		b.run("", d, "commit", "--yes", "--id", listed, "--checkpoint-dir", old.root).want(t, exitFailed, "unclear: snapshot pages/chk-1 lists it, but "+says, "add --accept-duplicates")
+
+		// A start of the copy ends neither.
+		started := old.copyOf(filepath.Join(t.TempDir(), "weir"))
+		started.start(checkpoint.StartOptions{})
+		b.run("", d, "abort", "--yes", "--id", left, "--checkpoint-dir", started.root).want(t, exitFailed, "unclear: attempt 1 ran in "+d.root+", and this is "+started.root, "add --accept-loss")
+		b.run("", d, "abort", "--yes", "--id", ofTwo, "--checkpoint-dir", started.root).want(t, exitFailed, "unclear: the ledger here knows no attempt 2 of its lineage", "add --accept-loss")
 
 		// The older ledger, put back in place.
 		ledger := filepath.Join(d.root, "pages", "ledger")

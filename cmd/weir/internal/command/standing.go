@@ -227,8 +227,24 @@ func (r *register) judge(e *entry, alive bool) {
 	case e.Name.Attempt > newest:
 		e.why = fmt.Sprintf("the ledger here ends with attempt %d: it is an older copy", newest)
 	default:
-		e.standing = leftover
+		if e.why = notOurs(t, e.Name); e.why == "" {
+			e.standing = leftover
+		}
 	}
+}
+
+// notOurs says why a transaction may be of the job in another directory, of
+// which this one is a copy, "" if it is this job's.
+func notOurs(t *checkpoint.Timeline, n twophase.Name) string {
+	of := func(a checkpoint.TimelineAttempt) bool { return a.Lineage == n.Lineage && a.Attempt == n.Attempt }
+	i := slices.IndexFunc(t.Attempts, of)
+	switch now := filepath.Dir(t.Directory); {
+	case i < 0:
+		return fmt.Sprintf("the ledger here knows no attempt %d of its lineage: if this directory is a copy, look in the other one", n.Attempt)
+	case filepath.IsAbs(t.Attempts[i].Storage) && resolved(t.Attempts[i].Storage) != resolved(now):
+		return fmt.Sprintf("attempt %d ran in %s, and this is %s: if this is a copy, look there", n.Attempt, t.Attempts[i].Storage, now)
+	}
+	return ""
 }
 
 // ended returns entries for what live snapshots list and is not open any more:
