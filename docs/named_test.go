@@ -21,7 +21,7 @@ var (
 // one of the packages named before them, if any is.
 func TestNamedTestsExist(t *testing.T) {
 	tests := testsByPackage(t)
-	for _, page := range []string{"cases.md", "exactly-once.md"} {
+	for _, page := range []string{"cases.md", "exactly-once.md", "kill-matrix.md"} {
 		for line := range strings.Lines(read(t, page)) {
 			if !strings.HasPrefix(line, "|") {
 				continue

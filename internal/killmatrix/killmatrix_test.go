@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,39 +108,8 @@ func TestStopsAndResumes(t *testing.T) {
 	})
 }
 
-// pauses are where a process is paused, and overtaken by another start; at a
-// random moment where there is no label.
-func pauses() []blow {
-	all := make([]blow, 4)
-	for label, counts := range map[string][]int{
-		"start.begin": {1}, "ledger.append.claim": {1}, "start.claimed": {1}, "start.listed": {1}, "start.chosen": {1},
-		"ledger.append.restored": {1}, "start.recorded": {1}, "resolve.committed": {1}, "sweep.list": {1}, "sweep.listed": {1}, "sweep.reread": {2},
-		"tasks.make": {1}, "tasks.start": {1}, "transaction.begun": {1, 3},
-		"precommit.flush": {2}, "precommit.flushed": {3}, "precommit.done": {2}, "snapshot.written": {3},
-		"metadata.store": {1, 3}, "file.torn.metadata": {2}, "file.synced.metadata": {2}, "file.placed.metadata": {2},
-		"metadata.stored": {2}, "metadata.reread": {2}, "complete.begin": {3}, "complete.notified": {2}, "complete.reusable": {3},
-		"commit.begin": {2}, "commit.send": {2}, "commit.sent": {2}, "commit.end": {2}, "delete.begin": {2}, "delete.half": {1},
-	} {
-		for _, n := range counts {
-			all = append(all, blow{label: label, count: n})
-		}
-	}
-	for _, label := range []string{
-		"metadata.store", "metadata.stored", "ledger.append.stopping", "ledger.appended.stopping", "commit.send", "commit.end",
-		"mark.begin", "mark.end", "ledger.append.stopped", "ledger.appended.stopped", "job.ended",
-	} {
-		n := 1
-		if label == "commit.send" || label == "commit.end" {
-			n = 3
-		}
-		all = append(all, blow{label, n, suspendSignal})
-	}
-	slices.SortFunc(all, func(a, b blow) int { return strings.Compare(a.String(), b.String()) })
-	return all
-}
-
 // A paused process that goes on after another has taken its place changes
-// nothing, and one of the two ends fenced.
+// nothing, and one of the two ends fenced. It must have been paused everywhere.
 func TestPausedProcessesAreOvertaken(t *testing.T) {
 	needKillPoints(t)
 	eachSeed(t, func(t *testing.T, seed uint64) {
@@ -159,9 +127,10 @@ func TestPausedProcessesAreOvertaken(t *testing.T) {
 // overtake pauses a process, starts another one, and lets the first go on.
 func (c *campaign) overtake(b blow) {
 	c.Helper()
-	zombie := c.pause(b)
+	var zombie *process
+	c.insist(func() bool { zombie = c.pause(b); return zombie != nil })
 	if zombie == nil {
-		c.Logf("not reached: pause at %v", b)
+		c.Errorf("not reached: pause at %v", b)
 		return
 	}
 	heir := c.start("")

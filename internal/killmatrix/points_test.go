@@ -83,16 +83,23 @@ func blows() (all []blow) {
 	return all
 }
 
-// strike has the job die of a blow. Some points are only on the way of a start
-// that finds something left behind: then a first process leaves it.
+// strike has the job die of a blow.
 func (c *campaign) strike(b blow) (reached bool) {
+	c.Helper()
+	return c.insist(func() bool { return c.killAt(fmt.Sprintf("%s,%d", b.label, b.count), b.nudge) })
+}
+
+// insist starts the job until it comes to a point, six times at most. Some
+// points are only on the way of a start that finds something left behind: then
+// a process before it leaves it.
+func (c *campaign) insist(comes func() bool) (reached bool) {
 	c.Helper()
 	for try := range 6 {
 		if try > 0 {
 			before := []string{"metadata.store,2", "metadata.stored,2", "precommit.flush,3"}[try%3]
 			c.killAt(before, 0)
 		}
-		if c.killAt(fmt.Sprintf("%s,%d", b.label, b.count), b.nudge) {
+		if comes() {
 			return true
 		}
 	}
@@ -117,4 +124,35 @@ func (c *campaign) strikeDiscard() (reached bool) {
 		c.want(p, e, exitCanceled)
 	}
 	return false
+}
+
+// pauses are where a process is paused, and overtaken by another start; at a
+// random moment where there is no label.
+func pauses() []blow {
+	all := make([]blow, 4)
+	for label, counts := range map[string][]int{
+		"start.begin": {1}, "ledger.append.claim": {1}, "start.claimed": {1}, "start.listed": {1}, "start.chosen": {1},
+		"ledger.append.restored": {1}, "start.recorded": {1}, "resolve.committed": {1}, "sweep.list": {1}, "sweep.listed": {1}, "sweep.reread": {2},
+		"tasks.make": {1}, "tasks.start": {1}, "transaction.begun": {1, 3},
+		"precommit.flush": {2}, "precommit.flushed": {3}, "precommit.done": {2}, "snapshot.written": {3},
+		"metadata.store": {1, 3}, "file.torn.metadata": {2}, "file.synced.metadata": {2}, "file.placed.metadata": {2},
+		"metadata.stored": {2}, "metadata.reread": {2}, "complete.begin": {3}, "complete.notified": {2}, "complete.reusable": {3},
+		"commit.begin": {2}, "commit.send": {2}, "commit.sent": {2}, "commit.end": {2}, "delete.begin": {2}, "delete.half": {1},
+	} {
+		for _, n := range counts {
+			all = append(all, blow{label: label, count: n})
+		}
+	}
+	for _, label := range []string{
+		"metadata.store", "metadata.stored", "ledger.append.stopping", "ledger.appended.stopping", "commit.send", "commit.end",
+		"mark.begin", "mark.end", "ledger.append.stopped", "ledger.appended.stopped", "job.ended",
+	} {
+		n := 1
+		if label == "commit.send" || label == "commit.end" {
+			n = 3
+		}
+		all = append(all, blow{label, n, suspendSignal})
+	}
+	slices.SortFunc(all, func(a, b blow) int { return strings.Compare(a.String(), b.String()) })
+	return all
 }

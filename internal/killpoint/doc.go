@@ -8,7 +8,9 @@
 //	WEIR_KILLPOINT=metadata.stored,3        SIGKILL at the third time
 //	WEIR_KILLPOINT=metadata.stored,3,stop   SIGSTOP: SIGCONT lets it go on
 //
-// Several are separated by semicolons.
+// Several are separated by semicolons. A value with a mistake, or a label that
+// does not exist, ends the process with a panic when it comes to its first kill
+// point.
 //
 // Labels lists all labels; a test compares them with the code.
 package killpoint

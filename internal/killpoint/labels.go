@@ -9,7 +9,7 @@ import (
 // from a call that names the rest at run time.
 func Labels() []string {
 	labels := slices.Clone(plain)
-	for label, kinds := range kinded {
+	for label, kinds := range kinded() {
 		for _, kind := range kinds {
 			labels = append(labels, label+"."+kind)
 		}
@@ -38,19 +38,20 @@ var plain = []string{
 	"job.ended",
 }
 
-// kinded are the labels of ReachKind, ReachFile and Tear, with their kinds.
-var kinded = map[string][]string{
-	"ledger.append":   records,
-	"ledger.appended": records,
-	"file.torn":       files,
-	"file.synced":     files,
-	"file.placed":     files,
+// kinded are the labels of ReachKind, ReachFile and Tear, with their kinds. A
+// variable would be filled at the start of every program, and put the labels
+// into it.
+func kinded() map[string][]string {
+	records := []string{"claim", "restored", "stopping", "stopped", "accepted-loss"}
+	files := []string{"ledger", "metadata", "mark", "data"}
+	return map[string][]string{
+		"ledger.append":   records,
+		"ledger.appended": records,
+		"file.torn":       files,
+		"file.synced":     files,
+		"file.placed":     files,
+	}
 }
-
-var (
-	records = []string{"claim", "restored", "stopping", "stopped", "accepted-loss"}
-	files   = []string{"ledger", "metadata", "mark", "data"}
-)
 
 // kindOf is the kind of a file by its path.
 func kindOf(path string) string {

@@ -5,6 +5,7 @@ package killpoint
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,9 @@ type point struct {
 
 var wanted = sync.OnceValue(func() []*point { return parse(os.Getenv(Variable)) })
 
-// parse reads LABEL[,COUNT[,stop]], more of them behind semicolons. A mistake
-// ends the process: a test would pass without having tested anything.
+// parse reads LABEL[,COUNT[,stop]], more of them behind semicolons. A mistake,
+// in the label too, ends the process: a test would pass without having tested
+// anything.
 func parse(s string) []*point {
 	if s == "" {
 		return nil
@@ -45,6 +47,9 @@ func parse(s string) []*point {
 
 func parsePoint(text string) (*point, error) {
 	fields := strings.Split(text, ",")
+	if !slices.Contains(Labels(), fields[0]) {
+		return nil, fmt.Errorf("there is no label %q; internal/killpoint/labels.go has all", fields[0])
+	}
 	p := &point{label: fields[0], count: 1, signal: syscall.SIGKILL}
 	if len(fields) > 1 {
 		n, err := strconv.ParseInt(fields[1], 10, 64)

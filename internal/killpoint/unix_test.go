@@ -36,9 +36,9 @@ func start(t *testing.T, program, value string) (cmd *exec.Cmd, stderr *os.File)
 func TestDiesAtTheLabel(t *testing.T) {
 	program := probe(t, "killpoints")
 	for value, dies := range map[string]bool{
-		"": false, "probe.none": false, "probe.plain": true, "probe.plain,1": true, "probe.plain,2": false,
-		"probe.kind.claim,1": true, "probe.file.metadata,1": true, "probe.file.ledger,1": false, "probe.torn.ledger,1": true,
-		"probe.none;probe.plain,1": true, "probe.plain,2;probe.none": false,
+		"": false, "job.ended": false, "start.begin": true, "start.begin,1": true, "start.begin,2": false,
+		"ledger.append.claim,1": true, "file.synced.metadata,1": true, "file.synced.ledger,1": false, "file.torn.ledger,1": true,
+		"job.ended;start.begin,1": true, "start.begin,2;job.ended": false,
 	} {
 		cmd, stderr := start(t, program, value)
 		err := cmd.Wait()
@@ -48,7 +48,7 @@ func TestDiesAtTheLabel(t *testing.T) {
 		}
 		want := "0123456789"
 		switch {
-		case value == "probe.torn.ledger,1":
+		case value == "file.torn.ledger,1":
 			want = "01234"
 		case !dies:
 			want = "0123456789+"
@@ -60,7 +60,7 @@ func TestDiesAtTheLabel(t *testing.T) {
 }
 
 func TestStopsAtTheLabelAndGoesOn(t *testing.T) {
-	cmd, stderr := start(t, probe(t, "killpoints"), "probe.torn.ledger,1,stop")
+	cmd, stderr := start(t, probe(t, "killpoints"), "file.torn.ledger,1,stop")
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatalf("the process has not stopped: %v, %v", status, err)
@@ -83,7 +83,8 @@ func TestStopsAtTheLabelAndGoesOn(t *testing.T) {
 // A value that cannot be read must not pass for none.
 func TestMistakesEndTheProcess(t *testing.T) {
 	program := probe(t, "killpoints")
-	for _, value := range []string{"probe.plain,x", "probe.plain,0", "probe.plain,1,stopp", "probe.plain,1,stop,2", "probe.plain;probe.kind,x"} {
+	for _, value := range []string{"start.begin,x", "start.begin,0", "start.begin,1,stopp", "start.begin,1,stop,2", "start.begin;ledger.append.claim,x",
+		"start.begn", "ledger.append", "ledger.append.nothing", ",1", "start.begin;"} {
 		cmd, stderr := start(t, program, value)
 		var exit *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 2 {

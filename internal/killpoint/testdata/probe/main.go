@@ -16,10 +16,10 @@ func main() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		killpoint.Reach("probe.plain")
-		killpoint.ReachKind("probe.kind", "claim")
-		killpoint.ReachFile("probe.file", "job/chk-1/_metadata")
-		killpoint.Tear("probe.torn", "job/ledger/0000000001", os.Stderr)
+		killpoint.Reach("start.begin")
+		killpoint.ReachKind("ledger.append", "claim")
+		killpoint.ReachFile("file.synced", "job/chk-1/_metadata")
+		killpoint.Tear("file.torn", "job/ledger/0000000001", os.Stderr)
 		_, _ = os.Stderr.WriteString("+")
 	}()
 	<-done
