@@ -111,20 +111,21 @@ func (h *history) alive(s Ref) bool {
 	return h.running != 0 && h.descends(h.running, math.MaxInt64, s)
 }
 
-// owned reports whether s is the engine's to delete: alive, and not at or
-// before a snapshot that a user chose with -s.
+// owned reports whether s is the engine's to delete: alive, of this ledger, and
+// no snapshot that a user has ever chosen with -s, nor one that came before it.
+// It is the user's whatever became of the start that obeyed: a restart before
+// its first checkpoint goes on from the same snapshot by itself.
 func (h *history) owned(s Ref) bool {
-	for attempt := h.running; attempt != 0; {
-		if s.Attempt == attempt {
-			return h.alive(s)
-		}
-		r := h.restored[attempt]
-		if r.Snapshot == nil || r.Explicit || !h.owns(*r.Snapshot) || r.Snapshot.Attempt >= attempt {
+	if !h.alive(s) || !h.owns(s) {
+		return false
+	}
+	for _, r := range h.restored {
+		c := r.Snapshot
+		if r.Explicit && c != nil && (c.same(s) || h.owns(*c) && h.descends(c.Attempt, c.ID, s)) {
 			return false
 		}
-		attempt = r.Snapshot.Attempt
 	}
-	return false
+	return true
 }
 
 // finals returns the final snapshots that records name, newest first.

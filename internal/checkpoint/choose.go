@@ -84,7 +84,7 @@ func (v *view) continuation() []candidate {
 			return
 		}
 		for i := range all {
-			if all[i].ref.same(*ref) || all[i].ref.Path == ref.Path {
+			if f := all[i].found; all[i].ref.same(*ref) || f != nil && f.meta == nil && f.ref.Path == ref.Path {
 				all[i].named = true
 				return
 			}

@@ -250,7 +250,15 @@ func (u *universe) live(m *snapshot.Metadata) bool {
 func (u *universe) deleting(root, at string) {
 	marker := path.Join(path.Dir(at), snapshot.MetadataName)
 	m := u.metas[marker]
-	if m == nil || !u.live(m) {
+	if m == nil {
+		return
+	}
+	for _, r := range u.records[root] {
+		if r.Kind == RestoredRecord && r.Explicit && r.Snapshot != nil && r.Snapshot.same(refOf(m, "")) {
+			u.violated("%s is deleted, and -s named its snapshot", at)
+		}
+	}
+	if !u.live(m) {
 		return
 	}
 	if at != marker {

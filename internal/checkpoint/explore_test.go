@@ -26,7 +26,7 @@ var explorations = []scenario{
 	{
 		name: "back to an older one, by a supervisor", setup: []command{{script: "rcrcx"}}, retained: 3,
 		commands:  []command{{from: chk1, rewind: true, script: "rc"}, {from: chk1, rewind: true, script: "r"}},
-		finishers: []command{{from: chk1, rewind: true}, {}}, budget: budget{pauses: 1, crashes: 1},
+		finishers: []command{{from: chk1, rewind: true, script: "rcrc"}, {}}, budget: budget{pauses: 1, crashes: 1},
 	},
 	{
 		name: "back to an older one without --rewind", retained: 3,

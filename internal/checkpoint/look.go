@@ -20,6 +20,9 @@ import (
 // says.
 var errIncomplete = errors.New("incomplete snapshot")
 
+// errReplaced says that another snapshot lies where one should be.
+var errReplaced = errors.New("another snapshot lies there now")
+
 // missing reports whether there is nothing where a snapshot should be.
 func missing(err error) bool {
 	return errors.Is(err, snapshot.ErrNotSnapshot) && errors.Is(err, storage.ErrNotFound)
@@ -122,7 +125,7 @@ func refOf(m *snapshot.Metadata, dir string) Ref {
 func (s *start) load(ctx context.Context, c candidate) (origin, error) {
 	switch {
 	case c.found == nil && c.ref.External:
-		return s.loadExternal(ctx, c.ref.Path)
+		return s.loadExternal(ctx, c.ref.Path, &c.ref)
 	case c.found == nil:
 		return origin{}, fmt.Errorf("%s in %s: %w: %w", c.ref.Path, s.Blobs, snapshot.ErrNotSnapshot, storage.ErrNotFound)
 	case c.found.err != nil:
@@ -150,8 +153,10 @@ func verify(ctx context.Context, o origin) error {
 	return snapshot.Verify(ctx, o.blobs, o.dir, o.meta)
 }
 
-// loadExternal loads a snapshot by the path that a user gives.
-func (s *start) loadExternal(ctx context.Context, userPath string) (origin, error) {
+// loadExternal loads a snapshot by the path that a user gives. If it is the
+// ledger that names it no other one will do: nobody has asked for that, nor
+// looked whether what it holds is committed.
+func (s *start) loadExternal(ctx context.Context, userPath string, named *Ref) (origin, error) {
 	if s.OpenPath == nil {
 		return origin{}, errors.New("snapshots outside the job's storage cannot be opened here")
 	}
@@ -164,11 +169,14 @@ func (s *start) loadExternal(ctx context.Context, userPath string) (origin, erro
 	if err != nil {
 		return origin{}, err
 	}
+	f := &found{meta: meta, ref: refOf(meta, userPath)}
+	f.ref.External = true
+	if named != nil && !f.ref.same(*named) {
+		return origin{}, fmt.Errorf("%w: id %d of attempt %d, written by job %s", errReplaced, meta.ID, meta.Attempt, meta.Job)
+	}
 	if err := complete(ctx, blobs, dir, meta); err != nil {
 		return origin{}, err
 	}
-	f := &found{meta: meta, ref: refOf(meta, userPath)}
-	f.ref.External = true
 	if f.committed, err = isMarked(ctx, blobs, dir, f.ref); err != nil {
 		return origin{}, err
 	}

@@ -295,7 +295,7 @@ func (s *start) goOn(ctx context.Context) (origin, error) {
 		switch {
 		case err == nil:
 			return from, nil
-		case c.named && missing(err):
+		case c.named && (missing(err) || errors.Is(err, errReplaced)):
 			return origin{}, s.refuseGone(c.ref, err)
 		case errors.Is(err, snapshot.ErrNewer):
 			return origin{}, s.refuseNewer(c.ref, err)
@@ -319,8 +319,8 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 		c := all[0]
 		newest, err := s.load(ctx, c)
 		switch {
-		case missing(err):
-			s.Logger.Warn("the snapshot that the job would go on from is gone", "snapshot", c.ref.String())
+		case missing(err), errors.Is(err, errReplaced):
+			s.Logger.Warn("the snapshot that the job would go on from is gone", "snapshot", c.ref.String(), "error", err)
 		case corrupt(err) && s.ExactlyOnceSinks:
 			return origin{}, refuse("--fresh would drop %s, which cannot be read (%v): what it holds may not be committed, and would never be published. "+
 				"Choices: repair it, or restore its files from a backup, and start without --fresh once; or delete the directory, which accepts that loss", c.ref, err)
@@ -368,7 +368,7 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 // loadRequested loads the snapshot of -s, but for its data files: from the
 // job's own directory, if that has it.
 func (s *start) loadRequested(ctx context.Context) (origin, error) {
-	from, err := s.loadExternal(ctx, s.req.Path)
+	from, err := s.loadExternal(ctx, s.req.Path, nil)
 	if err != nil {
 		return origin{}, err
 	}

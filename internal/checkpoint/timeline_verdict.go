@@ -157,10 +157,7 @@ func (s *start) snapshots(ctx context.Context, next *Ref) ([]TimelineSnapshot, e
 		out = append(out, t)
 	}
 	for _, ref := range s.view.external() {
-		from, err := s.loadExternal(ctx, ref.Path)
-		if err == nil && !from.ref.same(ref) {
-			err = fmt.Errorf("there is another snapshot now: %s", from.ref)
-		}
+		from, err := s.loadExternal(ctx, ref.Path, &ref)
 		if err != nil {
 			out = append(out, TimelineSnapshot{Ref: ref, Alive: s.view.alive(ref), Damage: err.Error(), Refused: err.Error()})
 			continue
