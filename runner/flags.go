@@ -72,10 +72,15 @@ func (inv *invocation) rows() []row {
 			help += " Default: " + o.DefaultText + "."
 		}
 		rows = append(rows, row{o.Flag, o.Short, o.Arg, help, func(name string) {
-			inv.flags.Func(name, "", func(text string) error {
+			set := func(text string) error {
 				inv.entries = append(inv.entries, config.Entry{Key: o.Key, Text: text, Where: dashes(name)})
 				return nil
-			})
+			}
+			if o.Arg == "" {
+				inv.flags.BoolFunc(name, "", set) // text is true where none is given
+				return
+			}
+			inv.flags.Func(name, "", set)
 		}})
 	}
 	text := func(target *string) func(string) {

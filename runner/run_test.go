@@ -68,3 +68,21 @@ func TestRunOptions(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAllowNonRestoredState(t *testing.T) {
+	for _, args := range [][]string{{"run", "-n", "-p", "2"}, {"run", "--allow-non-restored-state", "-p", "2"}, {"run", "-Dexecution.savepoint.ignore-unclaimed-state=true", "-p", "2"}, {"run", "-n=true", "-p", "2"}} {
+		maker, made := fake(finish)
+		h := newHarness(buildPipe, maker)
+		if code := h.run(args); code != exitDone || !made().opts.AllowNonRestoredState || made().opts.Parallelism != 2 {
+			t.Errorf("%v: exit code %d, engine options %+v: %s", args, code, made().opts, h.err.String())
+		}
+	}
+	maker, made := fake(finish)
+	o := collectOptions([]Option{WithAllowNonRestoredState()})
+	if err := run(t.Context(), "j", buildPipe, o, maker); err != nil || !made().opts.AllowNonRestoredState {
+		t.Errorf("%v: engine options %+v", err, made().opts)
+	}
+	if h := newHarness(buildPipe, maker); h.run([]string{"run", "-n=maybe"}) != exitUsage {
+		t.Errorf("-n=maybe is taken: %s", h.err.String())
+	}
+}

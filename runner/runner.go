@@ -124,6 +124,13 @@ func WithRestore(path string) Option {
 	return func(o *options) { o.set(config.RestorePath, path, "runner.WithRestore") }
 }
 
+// WithAllowNonRestoredState drops state of the restored snapshot for which the
+// job has no operator, or the operator no state of that name. Without it such a
+// start is refused.
+func WithAllowNonRestoredState() Option {
+	return func(o *options) { o.set(config.AllowNonRestored, "true", "runner.WithAllowNonRestoredState") }
+}
+
 // WithRewind allows WithRestore to go back behind output that is committed
 // already, which is then written a second time.
 func WithRewind() Option { return WithRewindAgain(1) }

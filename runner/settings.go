@@ -190,17 +190,18 @@ func (j *job) restarts() checkpoint.Restart {
 // engineOptions are the effective options as the engine takes them.
 func (j *job) engineOptions() embedded.Options {
 	return embedded.Options{
-		Parallelism:       j.integer(config.Parallelism),
-		MaxParallelism:    j.integer(config.MaxParallelism),
-		Checkpoint:        j.checkpoints(),
-		Restart:           j.restarts(),
-		RestorePath:       j.text(config.RestorePath),
-		BufferTimeout:     j.duration(config.BufferTimeout),
-		WatermarkInterval: j.duration(config.WatermarkInterval),
-		MemoryBudget:      config.Get[int64](j.values, config.MemoryBudget),
-		StateBackend:      embedded.Backend(j.text(config.StateBackend)),
-		LSMMemory:         config.Get[int64](j.values, config.LSMMemory),
-		LSMDir:            j.text(config.LSMDir),
+		Parallelism:           j.integer(config.Parallelism),
+		MaxParallelism:        j.integer(config.MaxParallelism),
+		Checkpoint:            j.checkpoints(),
+		Restart:               j.restarts(),
+		RestorePath:           j.text(config.RestorePath),
+		AllowNonRestoredState: config.Get[bool](j.values, config.AllowNonRestored),
+		BufferTimeout:         j.duration(config.BufferTimeout),
+		WatermarkInterval:     j.duration(config.WatermarkInterval),
+		MemoryBudget:          config.Get[int64](j.values, config.MemoryBudget),
+		StateBackend:          embedded.Backend(j.text(config.StateBackend)),
+		LSMMemory:             config.Get[int64](j.values, config.LSMMemory),
+		LSMDir:                j.text(config.LSMDir),
 	}
 }
 

@@ -38,7 +38,7 @@ func checkStates(operator string, declared map[string]snapshot.State, other func
 			form, ok = other(s.Name)
 		}
 		if !ok {
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or start without this snapshot",
+			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or drop it with --allow-non-restored-state",
 				operator, ErrIncompatible, s.Name, describe(s)))
 			continue
 		}

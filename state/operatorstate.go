@@ -84,7 +84,7 @@ func (r *Registry) CheckLists(stored []snapshot.ListState) error {
 		want, ok := r.declaredAs(s.Name)
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or start without this snapshot",
+			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or drop it with --allow-non-restored-state",
 				r.operator, ErrIncompatible, s.Name, describeList(s)))
 		case want != describeList(s):
 			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; give the new form another name, or restore with the old one",
@@ -92,6 +92,18 @@ func (r *Registry) CheckLists(stored []snapshot.ListState) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Declares reports whether there is a state of that name, or timers of that
+// kind. It is for the engine.
+func (r *Registry) Declares(name string) bool {
+	for _, d := range r.domains {
+		if string(timerKind(d)) == name {
+			return true
+		}
+	}
+	_, ok := r.declaredAs(name)
+	return ok
 }
 
 // declaredAs says in words as what a name is declared.

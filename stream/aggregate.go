@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/weirstream/weir/agg"
@@ -111,6 +112,12 @@ func (b *aggregateBody[K, In, Acc, Mid, Out]) CheckRestore(op *snapshot.Operator
 		return err
 	}
 	return checkKeyed[K](op.ID, op.KeyFormat, op.States, checkFields(op.ID, fieldsOf(p)))
+}
+
+// DeclaresState implements stage.StateDeclarer.
+func (b *aggregateBody[K, In, Acc, Mid, Out]) DeclaresState(name string) bool {
+	p, err := b.pane()
+	return err == nil && slices.ContainsFunc(fieldsOf(p), func(f *entry.Field) bool { return f.Name == name })
 }
 
 func (b *aggregateBody[K, In, Acc, Mid, Out]) NewOperator() stage.Operator {

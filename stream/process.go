@@ -116,9 +116,14 @@ func (b *processBody[K, In, Out, P]) CheckRestore(op *snapshot.Operator) error {
 	}
 	if b.keyed {
 		errs = append(errs, checkKeyed[K](op.ID, op.KeyFormat, op.States, b.reg.Check))
+	} else {
+		errs = append(errs, b.reg.Check(op.States)) // it has none: all are refused
 	}
 	return errors.Join(errs...)
 }
+
+// DeclaresState implements stage.StateDeclarer.
+func (b *processBody[K, In, Out, P]) DeclaresState(name string) bool { return b.reg.Declares(name) }
 
 // Fields are the declared keyed states, for tests that look into them.
 func (b *processBody[K, In, Out, P]) Fields() []*entry.Field { return b.reg.Fields() }

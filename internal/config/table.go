@@ -21,6 +21,7 @@ const (
 	CheckpointRetention  = "execution.checkpointing.externalized-checkpoint-retention"
 	PreferCheckpoint     = "execution.checkpointing.prefer-checkpoint-for-recovery"
 	RestorePath          = "execution.state-recovery.path"
+	AllowNonRestored     = "execution.state-recovery.ignore-unclaimed-state"
 
 	StateBackend = "state.backend.type"
 	MemoryBudget = "state.memory.budget"
@@ -109,6 +110,8 @@ var options = []*Option{
 		Help: "Has no effect; accepted for old configurations."},
 	{Key: RestorePath, Kind: text(), DefaultText: "the job's newest snapshot, if there is one", Flag: "restore", Short: "s", Arg: "PATH", Old: []string{"execution.savepoint.path"},
 		Help: "Start from this checkpoint or savepoint (its directory or its _metadata). Used up by the start: the same command again goes on from the newest snapshot."},
+	{Key: AllowNonRestored, Kind: boolean(), Default: "false", Flag: "allow-non-restored-state", Short: "n", Old: []string{"execution.savepoint.ignore-unclaimed-state"},
+		Help: "Drop state of the restored snapshot for which the job has no operator, or the operator no state of that name, instead of refusing the start."},
 
 	{Key: StateBackend, Kind: choice(Heap, LSM, "hashmap=heap", "filesystem=heap", "jobmanager="+backendMemory, "memory="+backendMemory,
 		"rocksdb="+backendRocksDB, "forst="+backendRocksDB), Default: Heap,

@@ -16,6 +16,13 @@ type RestoreChecker interface {
 	CheckRestore(op *snapshot.Operator) error
 }
 
+// StateDeclarer is a Body that tells which states its operator declares, by
+// name: keyed ones, timers, and those of subtasks. One that is none declares
+// none.
+type StateDeclarer interface {
+	DeclaresState(name string) bool
+}
+
 // Inspector is a Committer that tells what a commit would find.
 type Inspector interface {
 	// Inspect answers as Commit would, and changes nothing. What cannot be told

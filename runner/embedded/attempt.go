@@ -210,8 +210,11 @@ func (a *attempt) layOut() error {
 	if a.start.Restored == nil {
 		return nil
 	}
-	if a.restored, err = newRestored(a.start.Restored, a.job.graph); err != nil {
+	if a.restored, err = newRestored(a.start.Restored, a.job.graph, a.opts.AllowNonRestoredState); err != nil {
 		return coord.AsFatal(err)
+	}
+	if lost := a.restored.dropped; len(lost) > 0 {
+		a.job.log.Warn("state that the job has no place for is dropped, as --allow-non-restored-state says", "snapshot", a.start.Restored.ID, "dropped", lost)
 	}
 	if err := a.restored.check(a.job.graph); err != nil {
 		return coord.AsFatal(err)

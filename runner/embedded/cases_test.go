@@ -206,6 +206,7 @@ func TestC10OperatorRemoved(t *testing.T) {
 		})
 	}
 	gate.Open()
+	launch(t, t.TempDir(), embedded.Options{RestorePath: path, AllowNonRestoredState: true}, build(false)).end()
 	launch(t, dir, embedded.Options{}, build(true)).end()
 }
 

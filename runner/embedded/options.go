@@ -32,6 +32,11 @@ type Options struct {
 	// RestorePath is a snapshot to start from, used up by the first start
 	// that succeeds.
 	RestorePath string
+	// AllowNonRestoredState drops state of a snapshot for which the job has no
+	// operator, or the operator no state of that name; without it the start is
+	// refused. What a sink that is gone has not committed yet is refused all the
+	// same.
+	AllowNonRestoredState bool
 	// Rewind allows RestorePath to lie behind output that was committed.
 	Rewind bool
 	// Fresh begins a new lineage, from nothing.

@@ -26,13 +26,14 @@ type restored struct {
 	// bound nothing.
 	sourcesKnown bool
 	files        map[string]snapshot.File
+	// dropped are the states that the job has no place for, in words.
+	dropped []string
 }
 
-func newRestored(m *snapshot.Metadata, g *graph.Graph) (*restored, error) {
+// newRestored refuses a snapshot with state that the job has no place for,
+// unless that is to be dropped.
+func newRestored(m *snapshot.Metadata, g *graph.Graph, drop bool) (*restored, error) {
 	r := &restored{meta: m, ops: map[string]*snapshot.Operator{}, files: map[string]snapshot.File{}, sourcesKnown: true}
-	for i := range m.Operators {
-		r.ops[m.Operators[i].ID] = &m.Operators[i]
-	}
 	for _, f := range m.Files {
 		r.files[f.Name] = f
 	}
@@ -42,16 +43,21 @@ func newRestored(m *snapshot.Metadata, g *graph.Graph) (*restored, error) {
 	inJob := map[string]*graph.Node{}
 	for _, n := range g.Nodes {
 		inJob[n.ID] = n
+	}
+	var errs []error
+	for i := range m.Operators {
+		op, err := r.claim(&m.Operators[i], inJob[m.Operators[i].ID], drop)
+		errs = append(errs, err)
+		if op != nil {
+			r.ops[op.ID] = op
+		}
+	}
+	for _, n := range g.Nodes {
 		if n.Role == graph.Source && r.ops[n.ID] == nil {
 			r.sourcesKnown = false
 		}
 	}
-	for id, op := range r.ops {
-		if inJob[id] == nil && holdsState(op) {
-			return nil, fmt.Errorf("snapshot %d holds state of operator %q (%s), which the job no longer has: give the operator back its id", m.ID, id, op.Kind)
-		}
-	}
-	return r, nil
+	return r, errors.Join(errs...)
 }
 
 // check tells whether the operators can take over what is stored of them.
@@ -63,20 +69,6 @@ func (r *restored) check(g *graph.Graph) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// holdsState leaves committables to ResolveSinks, which knows those that are
-// committed.
-func holdsState(op *snapshot.Operator) bool {
-	if len(op.States) > 0 || op.Enumerator != nil {
-		return true
-	}
-	for _, s := range op.Subtasks {
-		if len(s.Lists) > 0 || len(s.Splits) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // adoptMaxParallelism gives each stage the number of key groups its state was
@@ -207,6 +199,9 @@ func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups k
 				}
 				if err != nil {
 					return fmt.Errorf("%s, key group %d: %w", name, g, err)
+				}
+				if !slices.ContainsFunc(op.States, func(s snapshot.State) bool { return s.Name == h.State.Name }) {
+					continue // dropped
 				}
 				if err := fn(g, h.State, h.Count, data); err != nil {
 					return fmt.Errorf("%s, key group %d: %w", name, g, err)
