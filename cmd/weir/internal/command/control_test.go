@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/checkpoint"
 	coord "github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/rest"
 	"github.com/weirstream/weir/internal/storage/file"
 	"github.com/weirstream/weir/runner/embedded"
 )
@@ -249,4 +250,26 @@ func TestWrongUseOfJobCommands(t *testing.T) {
 	} {
 		weir(t, "", args...).want(t, exitUsage, want)
 	}
+}
+
+// Somebody who no longer waits is told how to wait again: the operation goes on.
+func TestWaitingEnds(t *testing.T) {
+	m := newMachine(t)
+	l := m.start(embedded.Options{Checkpoint: checkpoint.Options{SavepointDir: filepath.Join(m.dir, "saved")}})
+	all, err := (&Program{RuntimeDirs: []string{m.run}}).jobs(t.Context(), where{})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("found %v, %v", all, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &request{flags: newFlags(""), job: all[0]}
+	var trigger string
+	err = (&Program{}).carryOut(ctx, r, "savepoint", rest.KindSavepoint, func(id string) (string, error) {
+		trigger, err = all[0].client.Savepoint(ctx, l.id, rest.SavepointRequest{TriggerID: id})
+		cancel()
+		return trigger, err
+	})
+	if err == nil || !strings.Contains(err.Error(), "it goes on without anybody waiting") || !strings.Contains(err.Error(), "weir savepoint "+l.id+" --trigger "+trigger) {
+		t.Errorf("got %v", err)
+	}
+	m.weir("savepoint", "test", "--trigger", trigger).want(t, exitDone, filepath.Join(m.dir, "saved"))
 }
