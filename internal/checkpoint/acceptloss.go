@@ -168,6 +168,9 @@ func outcomeOf(err error) LossOutcome {
 // joins: beside a loss there may be another failure, which may pass. One that
 // names the outcome itself may wrap its cause as well.
 func settles(err error) bool {
+	if one, ok := err.(*connector.CommitError); ok { //nolint:errorlint // the tree is walked by hand
+		return outcomeOf(one) != ""
+	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		parts := joined.Unwrap()
 		return slices.Contains(parts, connector.ErrTransactionLost) || slices.Contains(parts, connector.ErrTransactionUnknown) ||

@@ -81,7 +81,11 @@ func (s *start) before(ctx context.Context, v *view, from *found, checkpoint int
 
 // undone reports whether nothing was published between before and s: every
 // committable that s, or a snapshot between the two, lists since then is lost.
+// It takes knowing all of them.
 func (v *view) undone(s *found, before Ref, lost map[lossKey]bool) bool {
+	if v.hidesSome(s.ref, before) {
+		return false
+	}
 	between := []*found{s}
 	for i := range v.found {
 		if f := &v.found[i]; f.meta != nil && f.ref.ID > before.ID && v.descends(s.ref.Attempt, s.ref.ID, f.ref) {
@@ -102,6 +106,26 @@ func (v *view) undone(s *found, before Ref, lost map[lossKey]bool) bool {
 		}
 	}
 	return true
+}
+
+// hidesSome reports whether between before and s there may be a snapshot whose
+// committables are not known: one that cannot be read, or that an attempt was
+// restored from and that does not lie in the job's directory.
+func (v *view) hidesSome(s, before Ref) bool {
+	if slices.ContainsFunc(v.found, func(f found) bool { return f.meta == nil && f.ref.ID > before.ID }) {
+		return true
+	}
+	for attempt := s.Attempt; attempt > before.Attempt; {
+		from := v.restored[attempt].Snapshot
+		switch {
+		case from == nil || from.same(before):
+			return false
+		case from.Attempt >= attempt || !slices.ContainsFunc(v.found, func(f found) bool { return f.meta != nil && f.ref.same(*from) }):
+			return true
+		}
+		attempt = from.Attempt
+	}
+	return false
 }
 
 func (r lossReport) text() string {

@@ -109,6 +109,20 @@ func (j *lossJob) publish(id int64, deletes []int64, held ...string) {
 	}
 }
 
+// moveAway moves a snapshot.
+func (j *lossJob) moveAway(from, to string) {
+	j.Helper()
+	for name, data := range contents(j.T, j.blobs) {
+		rest, ok := strings.CutPrefix(name, from+"/")
+		if !ok {
+			continue
+		}
+		if err := errors.Join(j.blobs.PutIfAbsent(j.Context(), to+"/"+rest, []byte(data)), j.blobs.Delete(j.Context(), name)); err != nil {
+			j.Fatal(err)
+		}
+	}
+}
+
 func (j *lossJob) resolve(c *lossyCommitter) error {
 	j.Helper()
 	return j.a.ResolveSinks(j.Context(), map[string]stage.Committer{"rows": c})
@@ -202,6 +216,24 @@ func TestSomeCommittedIsNotExact(t *testing.T) {
 		"a deleted one between": func(j *lossJob) *lossyCommitter {
 			j.publish(1, nil)
 			j.publish(3, []int64{2}, "3.0")
+			return allLost("3.0")
+		},
+		"one between cannot be read": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(2, nil, "2.0")
+			j.publish(3, nil, "3.0")
+			rewriteBlob(j.T, j.blobs, "job/chk-2/_metadata", flipLastBit)
+			return allLost("3.0")
+		},
+		"one between lies elsewhere": func(j *lossJob) *lossyCommitter {
+			j.publish(1, nil)
+			j.publish(2, nil, "2.0")
+			j.moveAway("job/chk-2", "moved")
+			j.mustStart(StartOptions{RestorePath: "memory:/moved"})
+			if err := j.resolve(allLost()); err != nil {
+				j.Fatal(err)
+			}
+			j.publish(3, nil, "3.0")
 			return allLost("3.0")
 		},
 	} {
@@ -312,6 +344,12 @@ func TestOtherFailuresAreNoLoss(t *testing.T) {
 			err := j.resolve(c)
 			if !errors.Is(err, passing) || errors.Is(err, ErrRefused) || c.swept {
 				t.Errorf("got %v, swept %v", err, c.swept)
+			}
+			if Fatal(err) {
+				t.Errorf("it is not tried again: %v", err)
+			}
+			if n, err := readRefusal(t.Context(), j.blobs, "job"); n != nil || err != nil {
+				t.Errorf("noted as refused: %+v, %v", n, err)
 			}
 		})
 	}

@@ -22,19 +22,20 @@ func AsFatal(err error) error {
 
 // Fatal reports whether starting the job again cannot help, or must not be
 // done without a decision: err was marked by AsFatal, is ErrFinished,
-// ErrRefused, ErrFenced, a connector.ErrFatal, an UncommittedError, or a
-// transaction that is lost or whose outcome is unknown. A damaged ledger is
-// marked so.
+// ErrRefused, ErrFenced, a connector.ErrFatal, an UncommittedError, or tells of
+// transactions that are lost or whose outcome is unknown, and of nothing beside
+// them that may pass: then another start has to see what is left. A damaged
+// ledger is marked so.
 func Fatal(err error) bool {
 	var marked fatalError
 	var uncommitted *UncommittedError
 	if errors.As(err, &marked) || errors.As(err, &uncommitted) {
 		return true
 	}
-	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrFatal, connector.ErrTransactionLost, connector.ErrTransactionUnknown} {
+	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrFatal} {
 		if errors.Is(err, final) {
 			return true
 		}
 	}
-	return false
+	return outcomeOf(err) != "" && settles(err)
 }

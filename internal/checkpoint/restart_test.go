@@ -71,8 +71,15 @@ func TestFatal(t *testing.T) {
 			t.Errorf("not fatal: %v", err)
 		}
 	}
-	if Fatal(errors.New("connection reset")) || Fatal(nil) {
-		t.Error("what may pass is fatal")
+	reset := errors.New("connection reset")
+	lost := &connector.CommitError{Err: fmt.Errorf("transaction x: %w", fmt.Errorf("aborted: %w: %w", connector.ErrTransactionLost, reset))}
+	if !Fatal(fmt.Errorf("commit: %w", errors.Join(lost, lost))) {
+		t.Error("two losses are not fatal")
+	}
+	for _, err := range []error{nil, reset, errors.Join(lost, reset), errors.Join(&connector.CommitError{Index: 1, Err: reset}, lost)} {
+		if Fatal(err) {
+			t.Errorf("what may pass is fatal: %v", err)
+		}
 	}
 	if AsFatal(nil) != nil {
 		t.Error("AsFatal makes an error of none")
