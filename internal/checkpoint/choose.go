@@ -67,6 +67,9 @@ type candidate struct {
 	named bool
 	// found is nil if it lies elsewhere or is missing.
 	found *found
+	// elsewhere is where a record says that it lies as well, nil if nowhere:
+	// where what is found is damaged.
+	elsewhere *Ref
 }
 
 // continuation lists what the job may go on from, best first; none if it has
@@ -86,6 +89,9 @@ func (v *view) continuation() []candidate {
 		for i := range all {
 			if f := all[i].found; all[i].ref.same(*ref) || f != nil && f.meta == nil && f.ref.Path == ref.Path {
 				all[i].named = true
+				if ref.External {
+					all[i].elsewhere = ref
+				}
 				return
 			}
 		}
@@ -94,7 +100,15 @@ func (v *view) continuation() []candidate {
 	name(v.final[v.running].Snapshot, followFinal)
 	name(v.restored[v.running].Snapshot, followRestored)
 	// Ids grow over all attempts, also past that of a snapshot from elsewhere.
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.ref.ID, a.ref.ID) })
+	// What a record names goes before what cannot be read and has the same id.
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		if by := cmp.Compare(b.ref.ID, a.ref.ID); by != 0 || a.named == b.named {
+			return by
+		} else if a.named {
+			return -1
+		}
+		return 1
+	})
 	return all
 }
 

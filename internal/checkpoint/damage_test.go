@@ -295,3 +295,49 @@ func TestDamagedLedgerIsFatal(t *testing.T) {
 		})
 	}
 }
+
+// What -s names is not taken from the job's own directory where that is damaged
+// there, neither at once nor by the starts that follow.
+func TestBeginsFromAWholeCopyOfADamagedSnapshot(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, blobs storage.Blobs){
+		"bit of a data file": func(t *testing.T, blobs storage.Blobs) {
+			rewriteBlob(t, blobs, "job/chk-2/count-0-a1", flipLastBit)
+		},
+		"data file": func(t *testing.T, blobs storage.Blobs) {
+			if err := blobs.Delete(t.Context(), "job/chk-2/count-0-a1"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"_metadata": func(t *testing.T, blobs storage.Blobs) { rewriteBlob(t, blobs, "job/chk-2/_metadata", flipLastBit) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := &lossJob{T: t, blobs: twoCheckpoints(t)}
+			for name, data := range contents(t, j.blobs) {
+				if rest, ok := strings.CutPrefix(name, "job/chk-2/"); ok {
+					if err := j.blobs.PutIfAbsent(t.Context(), "copy/"+rest, []byte(data)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			damage(t, j.blobs)
+			again := StartOptions{RestorePath: "memory:/copy"}
+			for _, o := range []StartOptions{again, again, {}} {
+				j.mustStart(o)
+				if j.a.RestoredDir != "copy" || j.a.Restored.ID != 2 {
+					t.Errorf("attempt %d began from %s", j.a.Number, j.a.RestoredDir)
+				}
+			}
+			line := j.look(true)
+			if next := line.Next; next.Does != GoesOn || next.From.Path != "memory:/copy" {
+				t.Errorf("next start: %+v", next)
+			}
+			var marked []string
+			for _, s := range line.Snapshots {
+				if s.Next {
+					marked = append(marked, s.Path)
+				}
+			}
+			wantStrings(t, "goes on from", marked, "memory:/copy")
+		})
+	}
+}

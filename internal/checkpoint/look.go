@@ -141,10 +141,15 @@ func (s *start) load(ctx context.Context, c candidate) (origin, error) {
 // start is recorded: later there is no falling back.
 func (s *start) loadVerified(ctx context.Context, c candidate) (origin, error) {
 	from, err := s.load(ctx, c)
-	if err != nil {
-		return from, err
+	if err == nil {
+		err = s.verify(ctx, from)
 	}
-	return from, s.verify(ctx, from)
+	if corrupt(err) && c.elsewhere != nil {
+		if other, failed := s.loadVerified(ctx, candidate{ref: *c.elsewhere, named: true}); failed == nil {
+			return other, nil
+		}
+	}
+	return from, err
 }
 
 // verify reads all data files and compares their checksums.

@@ -340,13 +340,13 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 
 // goTo begins from the snapshot that the request names.
 func (s *start) goTo(ctx context.Context) (origin, error) {
-	from, err := s.loadRequested(ctx)
+	from, err := s.loadExternal(ctx, s.req.Path, nil)
 	if err == nil {
 		if attempt := s.view.carriedOut(s.req, &from.ref); attempt != 0 {
 			s.done(attempt, &from.ref)
 			return s.goOn(ctx)
 		}
-		err = s.verify(ctx, from)
+		from, err = s.ownOf(ctx, from)
 	}
 	switch {
 	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
@@ -365,19 +365,21 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 	return from, nil
 }
 
-// loadRequested loads the snapshot of -s, but for its data files: from the
-// job's own directory, if that has it.
-func (s *start) loadRequested(ctx context.Context) (origin, error) {
-	from, err := s.loadExternal(ctx, s.req.Path, nil)
-	if err != nil {
-		return origin{}, err
-	}
+// ownOf verifies what -s names, and prefers the same snapshot in the job's own
+// directory, unless that is damaged.
+func (s *start) ownOf(ctx context.Context, from origin) (origin, error) {
 	for i := range s.view.found {
-		if f := &s.view.found[i]; f.meta != nil && f.ref.same(from.ref) {
-			return s.load(ctx, candidate{ref: f.ref, found: f})
+		f := &s.view.found[i]
+		if f.meta == nil || !f.ref.same(from.ref) {
+			continue
 		}
+		own, err := s.loadVerified(ctx, candidate{ref: f.ref, found: f})
+		if !corrupt(err) {
+			return own, err
+		}
+		s.Logger.Warn("the snapshot that -s names lies in the job's directory as well, and is damaged there", "directory", f.ref.Path, "error", err)
 	}
-	return from, nil
+	return from, s.verify(ctx, from)
 }
 
 // nextID is larger than all ids in the directory and in the ledger.

@@ -156,7 +156,7 @@ func (s *start) snapshots(ctx context.Context, next *Ref) ([]TimelineSnapshot, e
 		}
 		out = append(out, t)
 	}
-	for _, ref := range s.view.external() {
+	for _, ref := range s.view.external(out) {
 		from, err := s.loadExternal(ctx, ref.Path, &ref)
 		if err != nil {
 			out = append(out, TimelineSnapshot{Ref: ref, Alive: s.view.alive(ref), Damage: err.Error(), Refused: err.Error()})
@@ -175,11 +175,13 @@ func (s *start) snapshots(ctx context.Context, next *Ref) ([]TimelineSnapshot, e
 	return out, nil
 }
 
-// external are the snapshots elsewhere that records name.
-func (v *view) external() []Ref {
+// external are the snapshots elsewhere that records name, but for those that
+// are here as well, and whole.
+func (v *view) external(here []TimelineSnapshot) []Ref {
 	var out []Ref
 	add := func(r *Ref) {
-		if r != nil && r.External && !slices.ContainsFunc(out, r.same) && !slices.ContainsFunc(v.found, func(f found) bool { return f.ref.same(*r) }) {
+		whole := func(s TimelineSnapshot) bool { return s.Damage == "" && s.same(*r) }
+		if r != nil && r.External && !slices.ContainsFunc(out, r.same) && !slices.ContainsFunc(here, whole) {
 			out = append(out, *r)
 		}
 	}
