@@ -146,11 +146,7 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	open := v.unproven(s)
 	switch {
 	case !v.owns(s.ref) && len(open) > 0 && !v.without.off(refuseUnmarked):
-		return "", refuse("%s was written by another job or into another directory, holds %s and has no %s mark: "+
-			"whether they are published is not known here, and the job that wrote it may yet commit or abort them. "+
-			"Take a savepoint that was reported as done, or the final snapshot of a stop, which costs nothing; "+
-			"or, if that job is gone for good, commit them by hand: weir kafka-transactions commit does it for Kafka sinks, and puts the mark",
-			s.ref, v.opts.describe(open), CommittedName)
+		return "", v.refuseUnmarked(s, open)
 	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0 && !v.without.off(refuseVoid):
 		return "", refuse("%s is void: %s. It holds %s that may have been aborted: their output would be missing for good", s.ref, v.whyVoid(s.ref), v.opts.describe(open))
 	case !v.exactlyOnce:

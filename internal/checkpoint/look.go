@@ -40,6 +40,9 @@ func corrupt(err error) bool {
 	return false
 }
 
+// unreadable tells that nobody here can know what a snapshot holds.
+func unreadable(err error) bool { return corrupt(err) || errors.Is(err, snapshot.ErrNewer) }
+
 // directories lists what lies in the directories of a job's checkpoints: by
 // id, the names and sizes of the files.
 func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int64]map[string]int64, error) {

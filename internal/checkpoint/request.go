@@ -78,6 +78,6 @@ func (v *view) wayTo(s *found) (flags, cost string, err error) {
 
 // done tells that what is requested was carried out before.
 func (s *start) done(attempt int64, names *Ref) {
-	s.Logger.Warn("going on from the newest snapshot: what the flags ask for was done by an earlier attempt, and is done once, for a supervisor repeats them",
+	s.Logger.Warn("going on as without flags: what the flags ask for was done by an earlier attempt, and is done once, for a supervisor repeats them",
 		"flags", s.req.String(), "attempt", attempt, "to do it once more", s.view.again(s.req, names).String())
 }

@@ -298,17 +298,17 @@ func (s *start) goOn(ctx context.Context) (origin, error) {
 		case c.named && (missing(err) || errors.Is(err, errReplaced)):
 			return origin{}, s.refuseGone(c.ref, err)
 		case errors.Is(err, snapshot.ErrNewer):
-			return origin{}, s.refuseNewer(c.ref, err)
+			return origin{}, s.refuseNewer(ctx, c.ref, err)
 		case !corrupt(err):
 			return origin{}, err
 		case s.ExactlyOnceSinks:
-			return origin{}, s.refuseUnusable(c.ref, err)
+			return origin{}, s.refuseUnusable(ctx, c.ref, err)
 		}
 		tried = append(tried, fmt.Sprintf("%s: %v", c.ref, err))
 		s.Logger.Warn("the newest snapshot cannot be used; going back to the one before", "snapshot", c.ref.String(), "error", err)
 	}
 	if len(tried) > 0 {
-		return origin{}, s.refuseAll(tried)
+		return origin{}, s.refuseAll(ctx, tried)
 	}
 	return origin{}, nil
 }
@@ -321,10 +321,10 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 		switch {
 		case missing(err), errors.Is(err, errReplaced):
 			s.Logger.Warn("the snapshot that the job would go on from is gone", "snapshot", c.ref.String(), "error", err)
-		case corrupt(err) && s.ExactlyOnceSinks:
+		case unreadable(err) && s.ExactlyOnceSinks:
 			return origin{}, refuse("--fresh would drop %s, which cannot be read (%v): what it holds may not be committed, and would never be published. "+
-				"Choices: repair it, or restore its files from a backup, and start without --fresh once; or delete the directory, which accepts that loss", c.ref, err)
-		case corrupt(err):
+				"Choices: repair it, restore its files from a backup, or start the version of Weir that wrote it, and start without --fresh once; %s", c.ref, err, s.withoutAll())
+		case unreadable(err):
 		case err != nil:
 			return origin{}, err
 		default:
@@ -349,14 +349,14 @@ func (s *start) goTo(ctx context.Context) (origin, error) {
 		from, err = s.ownOf(ctx, from)
 	}
 	switch {
-	case corrupt(err), errors.Is(err, snapshot.ErrNewer):
-		return origin{}, refuse("-s %s: %v. %s", s.req.Path, err, s.instead(ctx, from.found))
+	case unreadable(err):
+		return origin{}, refuse("-s %s: %v. %s", s.req.Path, err, s.instead(ctx, from.found, err))
 	case err != nil:
 		return origin{}, fmt.Errorf("-s %s: %w", s.req.Path, err)
 	}
 	warning, err := s.view.explicit(from.found, s.req.Rewind)
 	if err != nil {
-		return origin{}, fmt.Errorf("%w. %s", err, s.instead(ctx, from.found))
+		return origin{}, fmt.Errorf("%w. %s", err, s.instead(ctx, from.found, nil))
 	}
 	if warning != "" {
 		s.Logger.Warn("rewinding: " + warning)

@@ -116,7 +116,7 @@ func TestBadMetadata(t *testing.T) {
 				if err := os.WriteFile(name, edit(whole), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "chk-1/_metadata", "no older snapshot is left", "--fresh")
+				wantError(t, failsAtOnce(t, dir, embedded.Options{}, build), "chk-1/_metadata", "no older snapshot is left", "or delete the job's directory")
 				wantError(t, failsAtOnce(t, dir, embedded.Options{RestorePath: chk, Rewind: true}, build), "chk-1/_metadata")
 			})
 		}
