@@ -17,6 +17,8 @@ type history struct {
 	accepted map[lossKey]bool
 	// newest claim and newest attempt with a restored record, 0 for none.
 	claimed, running int64
+	// anew is the first id of the newest start with --fresh, 0 for none.
+	anew int64
 
 	without rules
 }
@@ -34,6 +36,7 @@ func newHistory(records []Record) *history {
 		case RestoredRecord:
 			h.restored[r.Attempt] = r
 			h.running = max(h.running, r.Attempt)
+			h.anew = max(h.anew, r.NextID)
 		case StoppingRecord, StoppedRecord:
 			h.final[r.Attempt] = r
 		case AcceptedLossRecord:
@@ -55,6 +58,11 @@ func (h *history) lineage() string {
 	}
 	return h.claims[h.claimed].Lineage
 }
+
+// id tells the ledger from those of other directories, but for copies of it, and
+// from one that was begun here after it was lost: the lineage of the first
+// claim, "" if there is none.
+func (h *history) id() string { return h.claims[1].Lineage }
 
 // former returns the lineages of earlier claims that are not the claim's own,
 // with the last attempt of each; not those that were carried on under another

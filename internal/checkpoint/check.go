@@ -40,10 +40,10 @@ func (s *start) checkLedger(ctx context.Context) error {
 			return nil
 		}
 		return refuse("the ledger %s in %s is missing or names no start, but there are snapshots: %s. Restore the ledger, which costs nothing; %s",
-			s.ledger.dir, s.Blobs, list(unknown), withoutLedger)
+			s.ledger.dir, s.Blobs, list(refsOf(unknown)), withoutLedger)
 	}
-	for _, r := range unknown {
-		if h.misses(r) {
+	for _, u := range unknown {
+		if r := u.ref; h.misses(u.meta) {
 			return refuse("the ledger %s in %s knows nothing of attempt %d, which wrote %s: records at its end are missing, as where an older copy was put back. "+
 				"Restore the ledger as it was, which costs nothing; or delete it, and then %s", s.ledger.dir, s.Blobs, r.Attempt, r, strings.TrimPrefix(withoutLedger, "or "))
 		}
@@ -56,27 +56,34 @@ const withoutLedger = "or begin from one of them with -s PATH (and --rewind, unl
 	"commits and marks those of Kafka sinks), and what was committed after it is published again; or begin from nothing with --fresh, " +
 	"which publishes everything again and leaves what they hold uncommitted unpublished"
 
+func refsOf(fs []found) (refs []Ref) {
+	for _, f := range fs {
+		refs = append(refs, f.ref)
+	}
+	return refs
+}
+
 // unknownTo lists the snapshots in the job's directory of which a ledger that
-// is whole would know more.
-func (s *start) unknownTo(ctx context.Context, h *history) ([]Ref, error) {
+// is whole would know more. Where it knows of no start they are not read.
+func (s *start) unknownTo(ctx context.Context, h *history) ([]found, error) {
 	dirs, err := directories(ctx, s.Blobs, s.Job)
 	if err != nil {
 		return nil, err
 	}
-	var unknown []Ref
+	var unknown []found
 	for _, id := range sortedKeys(dirs) {
 		if !has(dirs[id], snapshot.MetadataName) {
 			continue
 		}
 		dir := snapshot.CheckpointDir(s.Job, id)
 		if len(h.restored) == 0 {
-			unknown = append(unknown, Ref{ID: id, Path: dir})
+			unknown = append(unknown, found{ref: Ref{ID: id, Path: dir}})
 			continue
 		}
 		m, err := snapshot.Load(ctx, s.Blobs, dir)
 		switch {
-		case err == nil && h.misses(refOf(m, dir)):
-			unknown = append(unknown, refOf(m, dir))
+		case err == nil && h.misses(m):
+			unknown = append(unknown, found{ref: refOf(m, dir), meta: m})
 		case err != nil && !corrupt(err) && !errors.Is(err, snapshot.ErrNewer):
 			return nil, err
 		}
@@ -84,11 +91,16 @@ func (s *start) unknownTo(ctx context.Context, h *history) ([]Ref, error) {
 	return unknown, nil
 }
 
-// misses reports whether the snapshot is of the newest lineage, but the ledger
-// lacks the record that its attempt wrote before any snapshot.
-func (h *history) misses(s Ref) bool {
-	_, ok := h.restored[s.Attempt]
-	return s.Lineage != "" && s.Lineage == h.lineage() && !(ok && h.owns(s))
+// misses reports whether the snapshot's attempt was on record in this ledger, or
+// is of its newest lineage, and yet the ledger lacks the record that the attempt
+// wrote before any snapshot. What is older than a start with --fresh counts no
+// more: that one has begun anew in spite of it.
+func (h *history) misses(m *snapshot.Metadata) bool {
+	_, ok := h.restored[m.Attempt]
+	if m.Lineage == "" || ok && h.owns(refOf(m, "")) {
+		return false
+	}
+	return m.Lineage == h.lineage() || m.Ledger == h.id() && m.ID >= h.anew
 }
 
 // refuseLedger is the refusal where the ledger cannot be read to its end. What

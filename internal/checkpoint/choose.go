@@ -148,7 +148,7 @@ func (v *view) explicit(s *found, rewind bool) (warning string, err error) {
 	case !v.owns(s.ref) && len(open) > 0 && !v.without.off(refuseUnmarked):
 		return "", v.refuseUnmarked(s, open)
 	case v.owns(s.ref) && !v.alive(s.ref) && len(open) > 0 && !v.without.off(refuseVoid):
-		return "", refuse("%s is void: %s. It holds %s that may have been aborted: their output would be missing for good", s.ref, v.whyVoid(s.ref), v.opts.describe(open))
+		return "", refuse("%s is void: %s. It holds %s that may have been aborted: their output would be missing for good", s.ref, v.whyVoid(s), v.opts.describe(open))
 	case !v.exactlyOnce:
 		return "", nil
 	}

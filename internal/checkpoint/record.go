@@ -73,6 +73,9 @@ type Record struct {
 	// final snapshot in stopping and stopped records, and the one that holds
 	// the losses of an accepted-loss record.
 	Snapshot *Ref `json:"snapshot,omitempty"`
+	// NextID belongs to a restored record of --fresh: ids of snapshots from
+	// before are smaller. 0 in those of earlier versions.
+	NextID int64 `json:"next_id,omitempty"`
 	// Outcome belongs to a stopped record.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Losses are what an accepted-loss record gives up; Note says what it costs.

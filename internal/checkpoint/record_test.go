@@ -12,6 +12,7 @@ func sampleRecords() []Record {
 		{Version: 1, Kind: ClaimRecord, Attempt: 1, Time: 5, Lineage: "ab", Host: "h", PID: 7, Storage: "memory:", Job: "j", Request: &RestoreRequest{Path: "/x", Rewind: true}},
 		{Version: 1, Kind: RestoredRecord, Attempt: 2, Explicit: true, Snapshot: &Ref{Lineage: "ab", Attempt: 1, ID: 9, Path: "/x", External: true}},
 		{Version: 1, Kind: RestoredRecord, Attempt: 2},
+		{Version: 1, Kind: RestoredRecord, Attempt: 3, Explicit: true, Request: &RestoreRequest{Fresh: true}, NextID: 11},
 		{Version: 1, Kind: StoppingRecord, Attempt: 2, Snapshot: &Ref{Lineage: "ab", Attempt: 2, ID: 10, Path: "job/chk-10"}},
 		{Version: 1, Kind: StoppedRecord, Attempt: 2, Snapshot: &Ref{Lineage: "ab", Attempt: 2, ID: 10, Path: "job/chk-10"}, Outcome: Finished},
 		{Version: 1, Kind: StoppedRecord, Attempt: 2, Outcome: Canceled},

@@ -229,6 +229,8 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 	}
 	if from.found != nil {
 		restored.Snapshot = &from.ref
+	} else if from.explicit {
+		restored.NextID = a.NextID
 	}
 	if err := s.ledger.append(ctx, restored); err != nil {
 		return nil, err

@@ -49,12 +49,13 @@ func (h *history) after(n int64) (next int64) {
 	return next
 }
 
-// whyVoid says why s is not alive.
-func (h *history) whyVoid(s Ref) string {
+// whyVoid says why a snapshot is not alive.
+func (h *history) whyVoid(f *found) string {
+	s := f.ref
 	if h.running == 0 {
 		return "no start is on record that can have written it"
 	}
-	if h.misses(s) {
+	if h.misses(f.meta) {
 		return fmt.Sprintf("the ledger knows nothing of attempt %d, which wrote it: records at its end are missing", s.Attempt)
 	}
 	if !h.owns(s) {
@@ -226,7 +227,7 @@ func (s *start) verdict(f *found, next *Ref) TimelineSnapshot {
 		}
 	}
 	if t.Alive = s.view.alive(f.ref); !t.Alive {
-		t.Void = s.view.whyVoid(f.ref)
+		t.Void = s.view.whyVoid(f)
 	}
 	if t.Next = next != nil && next.same(f.ref); t.Next {
 		return t

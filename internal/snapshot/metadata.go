@@ -22,8 +22,11 @@ type Metadata struct {
 	Job           string `json:"job"`
 	Lineage       string `json:"lineage"`
 	Attempt       int64  `json:"attempt"`
-	ID            int64  `json:"id"`
-	Kind          Kind   `json:"kind"`
+	// Ledger is the id of the ledger that the attempt is on record in, "" in
+	// snapshots of earlier versions.
+	Ledger string `json:"ledger,omitempty"`
+	ID     int64  `json:"id"`
+	Kind   Kind   `json:"kind"`
 	// Triggered and Completed are milliseconds since the epoch.
 	Triggered int64  `json:"triggered"`
 	Completed int64  `json:"completed"`
