@@ -49,7 +49,7 @@ func launch(t *testing.T, log, point string, args ...string) *process {
 	defer out.Close()
 	cmd := exec.Command(os.Args[0], append([]string{"victim"}, args...)...)
 	cmd.Env = append(os.Environ(), killpoint.Variable+"="+point)
-	cmd.Stderr = out
+	cmd.Stderr, cmd.SysProcAttr = out, withTest()
 	words, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
