@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
@@ -79,9 +77,7 @@ func defaultInterval(rate int64) time.Duration {
 	return time.Second
 }
 
-func runKafka(f flags) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+func runKafka(ctx context.Context, f flags) (err error) {
 	if f.job != "kafka-load" && f.interval == 0 {
 		f.interval = defaultInterval(f.kafka.rate)
 	}
@@ -252,7 +248,7 @@ func load(ctx context.Context, servers, topic string, n, keys int64) error {
 		return fmt.Errorf("%s holds %d records, not %d: delete it first", topic, there, n)
 	}
 	promise, failed := firstFailure()
-	for i := range n {
+	for i := int64(0); i < n && ctx.Err() == nil; i++ {
 		key := userKey(i, keys)
 		cl.Produce(ctx, &kgo.Record{
 			Topic: topic, Partition: int32(i % partitions), Key: []byte(key),

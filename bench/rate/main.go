@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
@@ -57,14 +58,24 @@ func main() {
 	flag.BoolVar(&f.json, "json", false, "print one JSON object as the last line")
 	f.kafka.declare()
 	flag.Parse()
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
 	err := f.validate(flag.Args())
 	if err == nil {
-		err = run(f)
+		err = run(ctx, f)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rate:", err)
 		os.Exit(1)
 	}
+}
+
+// untilSignal returns a context that ends with SIGINT or SIGTERM, so that what
+// the run made is removed; a second one ends the process.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 type checkpointResult struct {
@@ -86,16 +97,16 @@ type result struct {
 	BatchGapP999US   float64            `json:"batch_gap_p999_us"`
 }
 
-func run(f flags) error {
+func run(ctx context.Context, f flags) error {
 	if strings.HasPrefix(f.job, "kafka-") {
-		return runKafka(f)
+		return runKafka(ctx, f)
 	}
 	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: f.dist == "hot"}
 	j := stream.NewJob("rate-" + f.job)
 	if err := w.build(j); err != nil {
 		return err
 	}
-	r, end, err := measure(context.Background(), f, j, w.share()*int64(f.parallelism))
+	r, end, err := measure(ctx, f, j, w.share()*int64(f.parallelism))
 	if err != nil {
 		return err
 	}
