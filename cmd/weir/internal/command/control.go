@@ -57,7 +57,10 @@ type request struct {
 	// detached does not wait; trigger is an operation to wait for.
 	detached bool
 	trigger  string
-	job      running
+	// ends tells that the command ends whatever process it is about, one that
+	// stands by, too.
+	ends bool
+	job  running
 }
 
 // newRequest declares the flags of commands that start an operation.
@@ -88,7 +91,7 @@ func (p *Program) findAmong(ctx context.Context, r *request, operands []string, 
 	case len(operands) > n:
 		return misuse("unexpected argument %q", operands[n])
 	}
-	r.job, err = p.one(ctx, r.where, operands[0])
+	r.job, err = p.one(ctx, r.where, operands[0], !r.ends)
 	return err
 }
 
@@ -240,6 +243,7 @@ func (p *Program) checkpoint(ctx context.Context, args []string) error {
 
 func (p *Program) cancel(ctx context.Context, args []string) error {
 	r := newRequest(cancelUsage)
+	r.ends = true
 	r.boolean(&r.detached, "detached", "Do not wait until the job has ended.")
 	if _, proceed, err := p.find(ctx, r, args, 1); err != nil || !proceed {
 		return err

@@ -73,11 +73,27 @@ func TestWhichJob(t *testing.T) {
 	m.weir("checkpoint", "test").want(t, exitFailed, "no job runs on this machine, of this user", "--address HOST:PORT")
 	a, b := m.start(embedded.Options{}), m.start(embedded.Options{Checkpoint: checkpoint.Options{Dir: t.TempDir()}})
 	m.weir("checkpoint", "test").want(t, exitFailed, "2 running jobs are called test: name one by its id", a.id, b.id)
-	m.weir("checkpoint", "nobody").want(t, exitFailed, "no job nobody runs on this machine", a.id+"  test  "+a.url+"  pid 4711")
+	m.weir("checkpoint", "nobody").want(t, exitFailed, "no job nobody runs on this machine", a.id+"  test  RUNNING  "+a.url+"  pid 4711")
 	m.weir("checkpoint", b.id[:12]).want(t, exitDone)
 	m.weir("checkpoint", b.id).want(t, exitDone)
 	if ha, hb := a.job.History(), b.job.History(); ha.Completed != 0 || hb.Completed != 2 {
 		t.Errorf("%d checkpoints of one, %d of the other", ha.Completed, hb.Completed)
+	}
+}
+
+// A job that stands by for another has its name, and is meant only where it can
+// be.
+func TestStandbyOfTheSameName(t *testing.T) {
+	m := newMachine(t)
+	l := m.start(embedded.Options{})
+	standby := m.standby()
+	m.weir("checkpoint", "test").want(t, exitDone, "1\n")
+	m.weir("cancel", "test").want(t, exitFailed, "2 running jobs are called test", l.id+"  test  RUNNING", standby.id+"  test  INITIALIZING")
+	m.weir("savepoint", standby.id, m.dir).want(t, exitFailed, "the job is standing by: a snapshot is taken of a running job")
+	m.weir("cancel", standby.id).want(t, exitDone, "Job test is CANCELED.")
+	standby.wantEnd(context.Canceled)
+	if s := l.job.Status().State; s != "running" {
+		t.Errorf("the job is %s", s)
 	}
 }
 

@@ -60,17 +60,38 @@ func newMachine(t *testing.T) *machine {
 	return &machine{T: t, dir: t.TempDir(), run: filepath.Join(t.TempDir(), "run"), gate: jobtest.NewGate(), out: collect.NewExactlyOnce[string]()}
 }
 
+// start starts the job and waits until it runs.
 func (m *machine) start(o embedded.Options) *live {
+	m.Helper()
+	l, started := m.launch(o, embedded.Started)
+	select {
+	case <-started:
+	case err := <-l.done:
+		m.Fatalf("the job ended with %v", err)
+	}
+	return l
+}
+
+// standby starts one that waits for the end of the job.
+func (m *machine) standby() *live {
+	m.Helper()
+	l, waiting := m.launch(embedded.Options{Standby: true}, embedded.StandingBy)
+	<-waiting
+	return l
+}
+
+// launch starts the job; happened is closed at the first event of the kind.
+func (m *machine) launch(o embedded.Options, kind embedded.EventKind) (l *live, happened <-chan struct{}) {
 	m.Helper()
 	o.Checkpoint.Interval = 10_000 * time.Hour
 	if o.Checkpoint.Dir == "" {
 		o.Checkpoint.Dir = m.dir
 	}
 	o.Restart = checkpoint.None{}
-	l := &live{T: m.T, done: make(chan error, 1), out: m.out, ended: make(chan struct{})}
+	l = &live{T: m.T, done: make(chan error, 1), out: m.out, ended: make(chan struct{})}
 	started := make(chan struct{})
 	o.OnEvent = func(e embedded.Event) {
-		if e.Kind == embedded.Started {
+		if e.Kind == kind {
 			close(started)
 		}
 	}
@@ -105,12 +126,7 @@ func (m *machine) start(o embedded.Options) *live {
 		cancel()
 		<-l.ended
 	})
-	select {
-	case <-started:
-	case err := <-l.done:
-		m.Fatalf("the job ended with %v", err)
-	}
-	return l
+	return l, started
 }
 
 // weir runs a command on the machine.

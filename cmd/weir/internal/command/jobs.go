@@ -68,40 +68,51 @@ func jobsAt(ctx context.Context, e discovery.Entry) ([]running, error) {
 	return found, nil
 }
 
-// one finds the job with a name, an id, or an id that begins so.
-func (p *Program) one(ctx context.Context, w where, name string) (running, error) {
+// one finds the job with a name, an id, or an id that begins so. active prefers
+// the one that runs to those that stand by for it.
+func (p *Program) one(ctx context.Context, w where, name string, active bool) (running, error) {
 	all, err := p.jobs(ctx, w)
 	if err != nil {
 		return running{}, err
 	}
-	for _, same := range []func(running) bool{
-		func(j running) bool { return j.ID == name },
-		func(j running) bool { return j.Name == name },
-		func(j running) bool { return len(name) >= 4 && strings.HasPrefix(j.ID, name) },
-	} {
-		found := slices.DeleteFunc(slices.Clone(all), func(j running) bool { return !same(j) })
-		switch len(found) {
-		case 0:
-		case 1:
-			return found[0], nil
-		default:
-			return running{}, fmt.Errorf("%d running jobs are called %s: name one by its id:\n%s", len(found), name, described(found))
-		}
+	found := named(all, name)
+	if runs := slices.DeleteFunc(slices.Clone(found), func(j running) bool { return j.State != rest.Running }); active && len(runs) == 1 {
+		found = runs
 	}
 	at := "on this machine, of this user"
 	if w.address != "" {
 		at = "at " + w.address
 	}
-	if len(all) == 0 {
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return running{}, fmt.Errorf("%d running jobs are called %s: name one by its id:\n%s", len(found), name, described(found))
+	case len(all) == 0:
 		return running{}, fmt.Errorf("no job runs %s; one that runs elsewhere, or as another user, is reached by --address HOST:PORT, if it listens (--http)", at)
 	}
 	return running{}, fmt.Errorf("no job %s runs %s; those that do:\n%s", name, at, described(all))
 }
 
+// named are the jobs that a name may mean: an id before a name, and a name
+// before the beginning of an id.
+func named(all []running, name string) (found []running) {
+	for _, same := range []func(running) bool{
+		func(j running) bool { return j.ID == name },
+		func(j running) bool { return j.Name == name },
+		func(j running) bool { return len(name) >= 4 && strings.HasPrefix(j.ID, name) },
+	} {
+		if found = slices.DeleteFunc(slices.Clone(all), func(j running) bool { return !same(j) }); len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
 func described(jobs []running) string {
 	lines := make([]string, len(jobs))
 	for i, j := range jobs {
-		lines[i] = fmt.Sprintf("%s  %s  %s", j.ID, j.Name, j.url)
+		lines[i] = fmt.Sprintf("%s  %s  %s  %s", j.ID, j.Name, j.State, j.url)
 		if j.pid != 0 {
 			lines[i] += fmt.Sprintf("  pid %d", j.pid)
 		}
