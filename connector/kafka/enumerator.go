@@ -153,7 +153,7 @@ type recreatedError struct{ topic string }
 func (e *recreatedError) Is(target error) bool { return target == connector.ErrFatal }
 
 func (e *recreatedError) Error() string {
-	return fmt.Sprintf("kafka topic %s was deleted and created anew since the source first saw it: the stored offsets mean nothing in the new one; start without the snapshot, or give the source another id", e.topic)
+	return fmt.Sprintf("kafka topic %s was deleted and created anew since the source first saw it: the stored offsets mean nothing in the new one; begin anew with --fresh, or give the source another id", e.topic)
 }
 
 // AddReader serves a reader that registered, with what is known by now.

@@ -37,3 +37,28 @@ func TestRestartAfterAnotherProcessClaimed(t *testing.T) {
 		}
 	}
 }
+
+// Containers may have one host name, and the process the same id in each: the
+// restart in one is no restart in the other, and the record says so.
+func TestRestartOfANamesake(t *testing.T) {
+	blobs := mem.New()
+	start := func(process string, after int64) error {
+		_, err := Start(t.Context(), StartOptions{Job: "job", Blobs: blobs, Host: "job-0", PID: 1, Process: process, After: after})
+		return err
+	}
+	if err := errors.Join(start("one", 0), start("two", 0), start("two", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := start("one", 1); !errors.Is(err, ErrFenced) {
+		t.Errorf("it took the job back: %v", err)
+	}
+	line, err := Look(t.Context(), LookOptions{Job: "job", Blobs: blobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"ended without a word before attempt 2", "failed, and was restarted in the process as attempt 3"} {
+		if got := line.Attempts[i].End; got != want {
+			t.Errorf("attempt %d: %q, want %q", i+1, got, want)
+		}
+	}
+}

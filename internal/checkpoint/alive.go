@@ -15,6 +15,9 @@ type history struct {
 	final map[int64]Record
 	// accepted are the committables that were given up.
 	accepted map[lossKey]bool
+	// resolved are the snapshots of which some were: all others of theirs had
+	// been committed before that.
+	resolved []Ref
 	// newest claim and newest attempt with a restored record, 0 for none.
 	claimed, running int64
 	// anew is the first id of the newest start with --fresh, 0 for none.
@@ -40,6 +43,7 @@ func newHistory(records []Record) *history {
 		case StoppingRecord, StoppedRecord:
 			h.final[r.Attempt] = r
 		case AcceptedLossRecord:
+			h.resolved = append(h.resolved, *r.Snapshot)
 			for _, l := range r.Losses {
 				h.accepted[l.key()] = true
 			}
@@ -149,10 +153,10 @@ func (h *history) finals() []Ref {
 }
 
 // provesCommitted reports whether a record says that the commits of s have
-// returned.
+// returned, but for what was given up.
 func (h *history) provesCommitted(s Ref) bool {
 	r, ok := h.final[s.Attempt]
-	return ok && r.Kind == StoppedRecord && r.Snapshot != nil && r.Snapshot.same(s)
+	return slices.ContainsFunc(h.resolved, s.same) || ok && r.Kind == StoppedRecord && r.Snapshot != nil && r.Snapshot.same(s)
 }
 
 // largestID returns the largest snapshot id that the ledger speaks of.

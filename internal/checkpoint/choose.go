@@ -198,6 +198,13 @@ func (v *view) unproven(s *found) map[string][]snapshot.Committable {
 	return open
 }
 
+// gaveUp reports whether a loss in s was accepted.
+func (v *view) gaveUp(s *found) bool {
+	return slices.ContainsFunc(s.meta.Operators, func(op snapshot.Operator) bool {
+		return slices.ContainsFunc(op.Committables, func(c snapshot.Committable) bool { return v.accepted[keyOf(op.ID, c)] })
+	})
+}
+
 // dropped reports whether a descendant of s no longer lists the committable.
 func (v *view) dropped(s Ref, op string, c snapshot.Committable) bool {
 	if v.without.off(proveByLedger) {

@@ -50,6 +50,19 @@ func putMark(ctx context.Context, blobs storage.Blobs, dir string, s Ref, now in
 	return err
 }
 
+// markRestored marks what the attempt has begun from, if all that it holds is
+// committed by now: a start that can get no further, for its source is gone,
+// say, must not keep --fresh from dropping it. Nothing depends on it.
+func (a *Attempt) markRestored(ctx context.Context) {
+	v := a.view()
+	if len(a.open) == 0 || !v.owns(a.from.ref) || v.gaveUp(a.from.found) {
+		return
+	}
+	if err := putMark(ctx, a.RestoredBlobs, a.RestoredDir, a.from.ref, a.now()); err != nil {
+		a.log.Warn("what the job was restored from could not be marked as committed", "snapshot", a.from.ref.String(), "error", err)
+	}
+}
+
 // MarkCommitted puts the mark of a snapshot in the storage of its job. It is for
 // who has seen that all of its committables are committed.
 func MarkCommitted(ctx context.Context, blobs storage.Blobs, s Ref, now time.Time) error {

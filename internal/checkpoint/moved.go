@@ -33,8 +33,8 @@ func (a *Attempt) lacksNone(committers map[string]stage.Committer) error {
 	for _, op := range sortedKeys(a.open) {
 		if committers[op] == nil {
 			return refuse("job %s in %s: snapshot %s holds %s, not known to be committed, and the job has no such sink that commits any more: their output would never be published. "+
-				"Start the job with the sink once and suspend it, which costs nothing (if that start finds them lost, it takes --accept-loss %d); then take the sink out", a.begun.Job, a.begun.Blobs, a.from.ref,
-				a.begun.describe(map[string][]snapshot.Committable{op: a.open[op]}), a.from.ref.ID)
+				"Start the job with the sink once and suspend it, which costs nothing (if that start finds them lost, it takes --accept-loss %d); then take the sink out. If it cannot be started, %s", a.begun.Job, a.begun.Blobs, a.from.ref,
+				a.begun.describe(map[string][]snapshot.Committable{op: a.open[op]}), a.from.ref.ID, a.begun.byHand())
 		}
 	}
 	return nil

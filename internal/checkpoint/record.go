@@ -59,6 +59,8 @@ type Record struct {
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Storage string `json:"storage,omitempty"`
+	// Process tells the claim's process from others with its Host and PID.
+	Process string `json:"process,omitempty"`
 	Job     string `json:"job,omitempty"`
 
 	// Request is what was asked for: in a claim and, where it is used up, in

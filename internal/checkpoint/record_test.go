@@ -9,7 +9,7 @@ import (
 
 func sampleRecords() []Record {
 	return []Record{
-		{Version: 1, Kind: ClaimRecord, Attempt: 1, Time: 5, Lineage: "ab", Host: "h", PID: 7, Storage: "memory:", Job: "j", Request: &RestoreRequest{Path: "/x", Rewind: true}},
+		{Version: 1, Kind: ClaimRecord, Attempt: 1, Time: 5, Lineage: "ab", Host: "h", PID: 7, Storage: "memory:", Process: "x", Job: "j", Request: &RestoreRequest{Path: "/x", Rewind: true}},
 		{Version: 1, Kind: RestoredRecord, Attempt: 2, Explicit: true, Snapshot: &Ref{Lineage: "ab", Attempt: 1, ID: 9, Path: "/x", External: true}},
 		{Version: 1, Kind: RestoredRecord, Attempt: 2},
 		{Version: 1, Kind: RestoredRecord, Attempt: 3, Explicit: true, Request: &RestoreRequest{Fresh: true}, NextID: 11},

@@ -130,6 +130,11 @@ func (s *start) goingBack(r Ref) string {
 	return "no older snapshot is left to go back to"
 }
 
+// byHand says how to commit what the newest snapshot holds without a start.
+func (o *StartOptions) byHand() string {
+	return fmt.Sprintf("weir kafka-transactions commit --checkpoint-dir %s --job %s commits what Kafka sinks have there, and marks the snapshot", o.Blobs, o.Job)
+}
+
 // committablesShown is how many committables of a sink a message names.
 const committablesShown = 5
 

@@ -56,6 +56,9 @@ type StartOptions struct {
 	// Host and PID go into the claim. Default: this process.
 	Host string
 	PID  int
+	// Process tells the process from others with its Host and PID, as those of
+	// containers may have: whoever sets After sets it to something random.
+	Process string
 	// Now is the wall clock in ms since the epoch. Default: the system's.
 	Now func() int64
 	// NewLineage makes a lineage id, of letters and digits. Default: random.
@@ -250,7 +253,7 @@ func describeOrigin(from origin) string {
 
 // newClaim is the claim of this start as the ledger now stands.
 func (s *start) newClaim(h *history) (Record, error) {
-	if c := h.claims[h.claimed]; s.After > 0 && c.Attempt > s.After && (c.Host != s.Host || c.PID != s.PID) {
+	if c := h.claims[h.claimed]; s.After > 0 && c.Attempt > s.After && (c.Host != s.Host || c.PID != s.PID || c.Process != s.Process) {
 		return Record{}, fencedBy(c, s.After)
 	}
 	if h.claimed < s.After {
@@ -259,7 +262,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
-		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
+		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Process: s.Process, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
 	}
 	_, moved := h.moved(r.Storage)
 	if r.Lineage == "" || moved || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
@@ -332,8 +335,8 @@ func (s *start) beginAnew(ctx context.Context) (origin, error) {
 		default:
 			if open := s.view.unproven(newest.found); len(open) > 0 {
 				return origin{}, refuse("--fresh would drop %s, which holds %s not known to be committed: their output would never be published. "+
-					"Start the job without --fresh once and suspend it: that commits them, and costs nothing (if that start finds them lost, it takes --accept-loss %d)",
-					newest.ref, s.describe(open), newest.ref.ID)
+					"Start the job without --fresh once and suspend it: that commits them, and costs nothing (if that start finds them lost, it takes --accept-loss %d). If it cannot be started, %s",
+					newest.ref, s.describe(open), newest.ref.ID, s.byHand())
 			}
 		}
 	}
@@ -450,6 +453,7 @@ func (a *Attempt) ResolveSinks(ctx context.Context, committers map[string]stage.
 		a.begun.noteRefusal(ctx, err)
 		return err
 	}
+	a.markRestored(ctx)
 	killpoint.Reach("resolve.committed")
 	stillNewest := func() error { return a.StillNewest(ctx) }
 	for _, op := range sortedKeys(committers) {

@@ -33,7 +33,7 @@ func (h *history) end(n int64) (text string, at *time.Time) {
 		return fmt.Sprintf("chose nothing, was refused, or died before attempt %d came", next), nil
 	}
 	a, b := h.claims[n], h.claims[next]
-	if a.Host == b.Host && a.PID == b.PID {
+	if a.Host == b.Host && a.PID == b.PID && a.Process == b.Process {
 		return fmt.Sprintf("failed, and was restarted in the process as attempt %d", next), nil
 	}
 	return fmt.Sprintf("ended without a word before attempt %d", next), nil

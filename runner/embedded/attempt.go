@@ -139,7 +139,7 @@ func (a *attempt) claim() error {
 		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: coord.OpenLocal,
 		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Nth: a.opts.Nth, AcceptLoss: a.opts.AcceptLoss,
 		After: a.after, ExactlyOnceSinks: a.exactlyOnce(), Prepare: a.fit, Describer: newDescriber(a.job.graph),
-		Host: hostname(), PID: os.Getpid(), Now: wallMillis, Logger: a.opts.Logger,
+		Host: hostname(), PID: os.Getpid(), Process: a.job.process, Now: wallMillis, Logger: a.opts.Logger,
 	})
 	switch {
 	case err == nil:

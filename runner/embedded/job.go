@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,9 @@ type Job struct {
 	log   *slog.Logger
 	pool  *memory.Pool
 	m     *metrics
+	// process tells claims of this process from those of its namesakes in other
+	// containers.
+	process string
 
 	mu      sync.Mutex
 	current *attempt
@@ -77,7 +81,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		}
 		o.RestorePath = abs
 	}
-	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), state: "created", plan: plan, changed: time.Now()}
+	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
 	j.m = newMetrics(j)
 	return j, nil
 }
