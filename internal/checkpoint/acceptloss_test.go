@@ -349,7 +349,7 @@ func TestOtherFailuresAreNoLoss(t *testing.T) {
 			if Fatal(err) {
 				t.Errorf("it is not tried again: %v", err)
 			}
-			if n, err := readRefusal(t.Context(), j.blobs, "job"); n != nil || err != nil {
+			if n, err := readRefusals(t.Context(), j.blobs, "job"); n != nil || err != nil {
 				t.Errorf("noted as refused: %+v, %v", n, err)
 			}
 		})

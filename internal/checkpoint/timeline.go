@@ -197,13 +197,13 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	if t.Next, err = s.next(ctx, broken); err != nil {
 		return nil, err
 	}
-	note, err := readRefusal(ctx, o.Blobs, o.Job)
+	notes, err := readRefusals(ctx, o.Blobs, o.Job)
 	if err != nil {
 		return nil, err
 	}
-	t.addRefusal(note)
 	snapshots, err := s.snapshots(ctx, t.Next.From)
 	t.Snapshots = append(t.Snapshots, snapshots...)
+	t.addRefusals(notes)
 	for _, id := range sortedKeys(s.dirs) {
 		if files := s.dirs[id]; !has(files, snapshot.MetadataName) {
 			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(o.Job, id), len(files), sum(files)})

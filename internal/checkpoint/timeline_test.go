@@ -251,11 +251,15 @@ func TestTimelineOfRefusals(t *testing.T) {
 	if got.Next.Does != GoesOn || got.Next.Last != 2 || !strings.Contains(got.Next.Why, "1 lost") || a.End != "refused" || !strings.Contains(a.Refused, "1 lost") || a.Asked != "--accept-loss 7" {
 		t.Errorf("after a loss: next %+v, attempt %+v", got.Next, a)
 	}
-	// A refusal of something else says nothing of the ordinary command.
+	// A refusal of something else says nothing of the ordinary command, and both
+	// stay known.
 	wantRefusal(t, j.start(StartOptions{RestorePath: "memory:/job/chk-1"}), "lies behind")
 	got = j.look(false)
-	if a := got.Attempts[2]; got.Next.Does != GoesOn || got.Next.Last != 0 || !strings.Contains(a.Refused, "lies behind") {
+	if a := got.Attempts[2]; got.Next.Does != GoesOn || got.Next.Last != 2 || !strings.HasPrefix(a.Refused, "job/chk-1 (id 1, attempt 1) lies behind") {
 		t.Errorf("after -s: next %+v, attempt %+v", got.Next, a)
+	}
+	if a := got.Attempts[1]; a.End != "refused" || !strings.Contains(a.Refused, "1 lost") {
+		t.Errorf("after -s: attempt %+v", a)
 	}
 	j.mustStart(StartOptions{AcceptLoss: 2})
 	if err := j.resolve(allLost("2.0")); err != nil {

@@ -140,7 +140,14 @@ func refusal(err error) (NextStart, error) {
 }
 
 // whyRefused is a refusal without saying that it is one.
-func whyRefused(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
+// whyRefused is the error without what a list says anyway: the job, and that it
+// is refused.
+func whyRefused(err error) string {
+	if _, why, ok := strings.Cut(err.Error(), ErrRefused.Error()+": "); ok {
+		return why
+	}
+	return err.Error()
+}
 
 // snapshots lists the snapshots in the job's directory, and those elsewhere
 // that the ledger names, by id.
