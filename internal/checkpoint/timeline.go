@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,17 +165,88 @@ func Jobs(ctx context.Context, blobs storage.Blobs) ([]string, error) {
 	return sortedKeys(seen), err
 }
 
+// looks is how often a look is repeated where a running job deletes what is
+// being looked at.
+const looks = 20
+
 // Look reads a job's directory, by the eyes of a start, and writes nothing. A
 // damaged ledger is part of the picture; an error is one of the storage.
 func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
-	so := StartOptions{Job: o.Job, Blobs: o.Blobs, OpenPath: o.OpenPath}
-	so.ensureDefaults()
-	s := &start{StartOptions: so, ledger: newLedger(o.Blobs, o.Job), verify: unverified}
+	check := unverified
 	if o.Verify {
-		if err := s.verifyAll(ctx); err != nil {
+		var err error
+		if check, err = verifyAll(ctx, o.start()); err != nil {
 			return nil, err
 		}
 	}
+	for n := 1; ; n++ {
+		s := o.start()
+		s.verify = check
+		t, err := s.timeline(ctx)
+		if err != nil {
+			return nil, err
+		}
+		gone, err := s.gone(ctx, t)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(gone) == 0:
+			return t, nil
+		case n == looks:
+			return t, o.blurred(ctx, t, gone)
+		}
+	}
+}
+
+// blurred is for a job that deletes faster than one can look: what is gone is
+// left out, and a start goes on from what is newest by now, unchecked.
+func (o LookOptions) blurred(ctx context.Context, t *Timeline, gone map[string]bool) error {
+	t.Snapshots = slices.DeleteFunc(t.Snapshots, func(s TimelineSnapshot) bool { return !s.External && gone[s.Path] })
+	s := o.start()
+	if err := s.ledger.load(ctx); err != nil {
+		return err
+	}
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	if all := s.view.continuation(); len(all) > 0 {
+		t.Next = NextStart{Does: GoesOn, From: &all[0].ref}
+	}
+	for i := range t.Snapshots {
+		if one := &t.Snapshots[i]; one.Next {
+			one.Next, one.Restore, one.Refused = false, "", "a newer one was completed meanwhile"
+		}
+	}
+	return nil
+}
+
+func (o LookOptions) start() *start {
+	so := StartOptions{Job: o.Job, Blobs: o.Blobs, OpenPath: o.OpenPath}
+	so.ensureDefaults()
+	return &start{StartOptions: so, ledger: newLedger(o.Blobs, o.Job), verify: unverified}
+}
+
+// gone are the directories of the snapshots that were deleted during the look,
+// if anything in the picture is bad: then that may be why. _metadata goes first.
+func (s *start) gone(ctx context.Context, t *Timeline) (map[string]bool, error) {
+	damaged := func(s TimelineSnapshot) bool { return s.Damage != "" }
+	if t.Next.Does != IsRefused && !slices.ContainsFunc(t.Snapshots, damaged) {
+		return nil, nil
+	}
+	dirs, err := directories(ctx, s.Blobs, s.Job)
+	if err != nil {
+		return nil, err
+	}
+	gone := map[string]bool{}
+	for id, files := range s.dirs {
+		if has(files, snapshot.MetadataName) && !has(dirs[id], snapshot.MetadataName) {
+			gone[snapshot.CheckpointDir(s.Job, id)] = true
+		}
+	}
+	return gone, nil
+}
+
+func (s *start) timeline(ctx context.Context) (*Timeline, error) {
 	broken := s.ledger.load(ctx)
 	if broken != nil && !Fatal(broken) {
 		return nil, broken
@@ -183,10 +255,10 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 		return nil, err
 	}
 	t := &Timeline{
-		Job: o.Job, Directory: path.Join(o.Blobs.String(), o.Job), Lineage: s.view.lineage(),
+		Job: s.Job, Directory: path.Join(s.Blobs.String(), s.Job), Lineage: s.view.lineage(),
 		Attempts: []TimelineAttempt{}, Snapshots: []TimelineSnapshot{}, Unfinished: []UnfinishedSnapshot{}, Losses: []AcceptedLoss{},
 	}
-	if name := s.view.writtenAs(); name != o.Job {
+	if name := s.view.writtenAs(); name != s.Job {
 		t.WrittenAs = name
 	}
 	t.ExactlyOnceSinks = s.view.sinks()
@@ -197,7 +269,7 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	if t.Next, err = s.next(ctx, broken); err != nil {
 		return nil, err
 	}
-	notes, err := readRefusals(ctx, o.Blobs, o.Job)
+	notes, err := readRefusals(ctx, s.Blobs, s.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +278,7 @@ func Look(ctx context.Context, o LookOptions) (*Timeline, error) {
 	t.addRefusals(notes)
 	for _, id := range sortedKeys(s.dirs) {
 		if files := s.dirs[id]; !has(files, snapshot.MetadataName) {
-			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(o.Job, id), len(files), sum(files)})
+			t.Unfinished = append(t.Unfinished, UnfinishedSnapshot{snapshot.CheckpointDir(s.Job, id), len(files), sum(files)})
 		}
 	}
 	return t, err

@@ -284,45 +284,82 @@ func TestJobs(t *testing.T) {
 	wantStrings(t, "jobs", got, "one", "two")
 }
 
-// deleting is the storage of a job that runs: as a data file is read the job
-// completes checkpoint 3, and deletes checkpoint 2.
+// deleting is the storage of a job that runs: as checkpoint 2 is looked at, in a
+// way that on recognises, the job completes checkpoint 3 and deletes 2; from then
+// on, with more, it does so each time with the next ones.
 type deleting struct {
 	storage.Blobs
-	next func()
+	t    *testing.T
+	on   func(call, name string) bool
+	next int64
+	more bool
+}
+
+func (d *deleting) met(call, name string) {
+	dir := snapshot.CheckpointDir("job", d.next)
+	if !strings.HasPrefix(name, dir+"/") || !d.on(call, name) || d.next > 2 && !d.more {
+		return
+	}
+	d.next++
+	l := newLedger(d.Blobs, "job")
+	err := l.load(d.t.Context())
+	m := &snapshot.Metadata{Job: "job", Lineage: l.history().lineage(), Attempt: 1, ID: d.next, Kind: snapshot.Checkpoint}
+	f, failed := putFile(d.t.Context(), d.Blobs, snapshot.CheckpointDir("job", d.next), "count-0-a1")
+	m.Files = []snapshot.File{f}
+	err = errors.Join(err, failed, snapshot.Store(d.t.Context(), d.Blobs, snapshot.CheckpointDir("job", d.next), m), deleteDirectory(d.t.Context(), d.Blobs, dir))
+	if err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 func (d *deleting) GetRange(ctx context.Context, name string, off, n int64) ([]byte, error) {
-	if next := d.next; next != nil && strings.HasPrefix(name, "job/chk-2/") {
-		d.next = nil
-		next()
-	}
+	d.met("get range", name)
 	return d.Blobs.GetRange(ctx, name, off, n)
 }
 
-// A running job deletes what is being verified: that is no damage.
+func (d *deleting) List(ctx context.Context, prefix string, fn func(string, int64) error) error {
+	d.met("list", prefix)
+	return d.Blobs.List(ctx, prefix, fn)
+}
+
+// A running job deletes what is being looked at: that is no damage.
 func TestTimelineOfARunningJob(t *testing.T) {
-	blobs := twoCheckpoints(t)
-	l := newLedger(blobs, "job")
-	if err := l.load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	running := &deleting{Blobs: blobs, next: func() {
-		m := &snapshot.Metadata{Job: "job", Lineage: l.history().lineage(), Attempt: 1, ID: 3, Kind: snapshot.Checkpoint}
-		err := errors.Join(
-			snapshot.Store(t.Context(), blobs, snapshot.CheckpointDir("job", 3), m),
-			deleteDirectory(t.Context(), blobs, snapshot.CheckpointDir("job", 2)))
-		if err != nil {
-			t.Fatal(err)
+	for _, call := range []string{"get range", "list"} {
+		for _, verify := range []bool{true, false} {
+			t.Run(fmt.Sprint(call, " verify=", verify), func(t *testing.T) {
+				running := &deleting{Blobs: twoCheckpoints(t), t: t, next: 2, on: func(c, _ string) bool { return c == call }}
+				if call == "get range" && !verify {
+					running.met(call, "job/chk-2/") // none is read then
+				}
+				got, err := Look(t.Context(), LookOptions{Job: "job", Blobs: running, Verify: verify})
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantStrings(t, "snapshots", verdicts(got),
+					"1 checkpoint alive=true open=0/0 by -s memory:/job/chk-1",
+					"3 checkpoint alive=true open=0/0 next")
+				if got.Next.Does != GoesOn || got.Next.From.ID != 3 {
+					t.Errorf("next start %+v", got.Next)
+				}
+			})
 		}
-	}}
-	got, err := Look(t.Context(), LookOptions{Job: "job", Blobs: running, Verify: true})
+	}
+}
+
+// One that does so at every look is no reason to call anything damaged.
+func TestTimelineOfAJobThatIsFaster(t *testing.T) {
+	running := &deleting{Blobs: twoCheckpoints(t), t: t, next: 2, more: true, on: func(c, _ string) bool { return c == "list" }}
+	got, err := Look(t.Context(), LookOptions{Job: "job", Blobs: running})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStrings(t, "snapshots", verdicts(got),
-		"1 checkpoint alive=true open=0/0 by -s memory:/job/chk-1",
-		"3 checkpoint alive=true open=0/0 next")
-	if got.Next.Does != GoesOn || got.Next.From.ID != 3 {
-		t.Errorf("next start %+v", got.Next)
+	if running.next < looks {
+		t.Fatalf("looked until %d", running.next)
+	}
+	if len(got.Snapshots) != 1 || got.Snapshots[0].Damage != "" || got.Snapshots[0].Next {
+		t.Errorf("snapshots %+v", got.Snapshots)
+	}
+	if got.Next.Does != GoesOn || got.Next.From.ID != running.next {
+		t.Errorf("next start %+v, newest is %d", got.Next, running.next)
 	}
 }

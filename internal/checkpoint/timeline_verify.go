@@ -5,13 +5,13 @@ import "context"
 // unverified takes data files as they are.
 func unverified(context.Context, origin) error { return nil }
 
-// verifyAll verifies the snapshots in the job's directory, for s.verify to know.
-// It comes before the look: it may take so long that a running job deletes some
-// and completes others meanwhile. Snapshots elsewhere, which no job deletes, are
-// verified as they are met.
-func (s *start) verifyAll(ctx context.Context) error {
+// verifyAll verifies the snapshots in the job's directory, and returns a verify
+// that knows. It comes before the look: it may take so long that a running job
+// deletes some and completes others meanwhile. Snapshots elsewhere, which no job
+// deletes, are verified as they are met.
+func verifyAll(ctx context.Context, s *start) (func(context.Context, origin) error, error) {
 	if err := s.look(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	damaged := map[Ref]error{}
 	for i := range s.view.found {
@@ -21,15 +21,14 @@ func (s *start) verifyAll(ctx context.Context) error {
 		}
 		err := verify(ctx, origin{found: f, blobs: s.Blobs, dir: f.ref.Path})
 		if err != nil && !corrupt(err) {
-			return err
+			return nil, err
 		}
 		damaged[f.ref] = err
 	}
-	s.verify = func(ctx context.Context, o origin) error {
+	return func(ctx context.Context, o origin) error {
 		if o.ref.External {
 			return verify(ctx, o)
 		}
 		return damaged[o.ref]
-	}
-	return nil
+	}, nil
 }
