@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/internal/graph"
 )
@@ -112,12 +114,23 @@ func (p *program) supervise(x *execution, r *reporter) int {
 				return exitDone
 			}
 			p.report("the job failed", o.err)
-			if c := x.tracker.snapshot(); c.LastID > 0 {
-				fmt.Fprintf(p.stderr, "The same command goes on from checkpoint %d.\n", c.LastID)
-			}
+			fmt.Fprint(p.stderr, nextStart(x.tracker.snapshot().LastID, o.err))
 			return exitFailed
 		}
 	}
+}
+
+// nextStart says what the same command does after a failure; id is the newest
+// checkpoint, 0 for none. What is refused or fenced says itself what to do.
+func nextStart(id int64, err error) string {
+	lost := errors.Is(err, connector.ErrTransactionLost) || errors.Is(err, connector.ErrTransactionUnknown)
+	switch {
+	case id == 0 || errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, checkpoint.ErrFenced):
+		return ""
+	case lost:
+		return fmt.Sprintf("The same command asks once more for what checkpoint %d holds; if it is lost, it is refused, and says what can be done.\n", id)
+	}
+	return fmt.Sprintf("The same command goes on from checkpoint %d.\n", id)
 }
 
 // live reports whether a status line can be kept on the terminal: standard

@@ -187,6 +187,7 @@ func TestExitCodes(t *testing.T) {
 		body     func(context.Context, *fakeEngine) error
 		code     int
 		want     string
+		not      string
 		finished bool
 	}{
 		{name: "finished", code: exitDone, want: "test-job: finished after ", body: func(_ context.Context, e *fakeEngine) error {
@@ -200,6 +201,21 @@ func TestExitCodes(t *testing.T) {
 				e.opts.OnEvent(embedded.Event{Kind: embedded.CheckpointCompleted, Checkpoint: 7})
 				return errors.New(`operator "x": boom`)
 			}},
+		{name: "lost", code: exitFailed, want: "The same command asks once more for what checkpoint 7 holds; if it is lost, it is refused, and says what can be done.\n", not: "goes on",
+			body: func(_ context.Context, e *fakeEngine) error {
+				e.opts.OnEvent(embedded.Event{Kind: embedded.CheckpointCompleted, Checkpoint: 7})
+				return fmt.Errorf("commit sink rows up to checkpoint 7: %w", connector.ErrTransactionLost)
+			}},
+		{name: "refused", code: exitFailed, want: "test-job: the job failed: start refused: choose\n", not: "The same command",
+			body: func(_ context.Context, e *fakeEngine) error {
+				e.opts.OnEvent(embedded.Event{Kind: embedded.CheckpointCompleted, Checkpoint: 7})
+				return fmt.Errorf("%w: choose", checkpoint.ErrRefused)
+			}},
+		{name: "fenced", code: exitFailed, want: "the job was started again elsewhere", not: "The same command",
+			body: func(_ context.Context, e *fakeEngine) error {
+				e.opts.OnEvent(embedded.Event{Kind: embedded.CheckpointCompleted, Checkpoint: 7})
+				return checkpoint.ErrFenced
+			}},
 		{name: "several errors", code: exitFailed, want: "test-job: the job failed:\n  one\n  two\n",
 			body: func(context.Context, *fakeEngine) error { return errors.Join(errors.New("one"), errors.New("two")) }},
 	}
@@ -209,6 +225,9 @@ func TestExitCodes(t *testing.T) {
 			h := newHarness(buildPipe, maker)
 			if code := h.run([]string{"run"}); code != tc.code || !strings.Contains(h.err.String(), tc.want) {
 				t.Errorf("exit code %d, stderr:\n%s\nwant %d and %q", code, h.err.String(), tc.code, tc.want)
+			}
+			if tc.not != "" && strings.Contains(h.err.String(), tc.not) {
+				t.Errorf("it says %q:\n%s", tc.not, h.err.String())
 			}
 		})
 	}
