@@ -21,6 +21,16 @@ var ErrFenced = errors.New("fenced: the job was started again elsewhere")
 // sort like numbers.
 const recordDigits = 10
 
+// LedgerName is the name of the ledger's directory in a job's.
+const LedgerName = "ledger"
+
+// IsRecord reports whether a file of the ledger's directory is a record, by its
+// name.
+func IsRecord(name string) bool {
+	_, err := strconv.ParseUint(name, 10, 64)
+	return err == nil && len(name) == recordDigits
+}
+
 // ledger is one attempt's view of the log of records. Its methods may be
 // called from any goroutine.
 type ledger struct {
@@ -34,7 +44,7 @@ type ledger struct {
 }
 
 func newLedger(blobs storage.Blobs, job string) *ledger {
-	return &ledger{blobs: blobs, dir: path.Join(job, "ledger")}
+	return &ledger{blobs: blobs, dir: path.Join(job, LedgerName)}
 }
 
 func (l *ledger) name(number int) string {
@@ -67,7 +77,7 @@ func (l *ledger) lastNumber(ctx context.Context) (int, error) {
 	last := 0
 	err := l.blobs.List(ctx, l.dir+"/", func(name string, _ int64) error {
 		base := strings.TrimPrefix(name, l.dir+"/")
-		if n, err := strconv.Atoi(base); err == nil && len(base) == recordDigits {
+		if n, err := strconv.Atoi(base); err == nil && IsRecord(base) {
 			last = max(last, n)
 		}
 		return nil

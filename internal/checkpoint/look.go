@@ -76,6 +76,9 @@ func checkpointID(dir string) int64 {
 	return id
 }
 
+// IsCheckpoint reports whether a directory is that of a checkpoint, by its name.
+func IsCheckpoint(dir string) bool { return checkpointID(dir) != 0 }
+
 func has(files map[string]int64, name string) bool {
 	_, ok := files[name]
 	return ok

@@ -24,7 +24,7 @@ const refusalsKept = 20
 // refusedStarts is its content, oldest first. Version 1 was a single one, without
 // lineage.
 type refusedStarts struct {
-	Version  int       `json:"version"`
+	Version  int            `json:"version"`
 	Refusals []refusedStart `json:"refusals"`
 }
 

@@ -157,7 +157,8 @@ const (
 func Jobs(ctx context.Context, blobs storage.Blobs) ([]string, error) {
 	seen := map[string]bool{}
 	err := blobs.List(ctx, "", func(name string, _ int64) error {
-		if parts := strings.Split(name, "/"); len(parts) == 3 && (parts[1] == "ledger" || strings.HasPrefix(parts[1], "chk-")) {
+		parts := strings.Split(name, "/")
+		if len(parts) == 3 && (parts[1] == LedgerName && IsRecord(parts[2]) || IsCheckpoint(parts[1])) {
 			seen[parts[0]] = true
 		}
 		return nil

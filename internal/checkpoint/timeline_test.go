@@ -272,7 +272,8 @@ func TestTimelineOfRefusals(t *testing.T) {
 
 func TestJobs(t *testing.T) {
 	blobs := mem.New()
-	for _, name := range []string{"one/ledger/0000000001", "two/chk-3/_metadata", "three/other/x", "savepoint-x/_metadata", "two/chk-4/x"} {
+	for _, name := range []string{"one/ledger/0000000001", "two/chk-3/_metadata", "three/other/x", "savepoint-x/_metadata", "two/chk-4/x",
+		"chk-5/ledger/0000000001", "ledger/chk-1/_metadata", "above/ledger/ledger", "above/chk-loader/x"} {
 		if err := putNothing(t, blobs, name); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +282,7 @@ func TestJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStrings(t, "jobs", got, "one", "two")
+	wantStrings(t, "jobs", got, "chk-5", "ledger", "one", "two")
 }
 
 // deleting is the storage of a job that runs: as checkpoint 2 is looked at, in a

@@ -121,6 +121,34 @@ func TestCheckpointsOfSeveralJobs(t *testing.T) {
 	weir(t, "", "checkpoints", d.root, "--job", "none").want(t, exitFailed, `has no job "none"; it has other, pages`)
 }
 
+// A job may be called like what lies in a job's directory.
+func TestCheckpointsOfJobsWithMisleadingNames(t *testing.T) {
+	for _, name := range []string{"chk-loader", "chk-5", "ledger"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			d.start(checkpoint.StartOptions{})
+			if _, err := checkpoint.Start(t.Context(), checkpoint.StartOptions{Job: name, Blobs: d.blobs}); err != nil {
+				t.Fatal(err)
+			}
+			own := filepath.Join(d.root, name)
+			weir(t, "", "checkpoints", d.root).want(t, exitDone, "Job pages in ", "Job "+name+" in "+own+", lineage")
+			weir(t, "", "checkpoints", d.root, "--job", name).want(t, exitDone, "Job "+name+" in "+own+", lineage")
+			weir(t, "", "checkpoints", own).want(t, exitDone, "Job "+name+" in "+own+", lineage")
+		})
+	}
+}
+
+// A directory without records in it is no ledger, and that of a checkpoint has
+// nothing but files.
+func TestCheckpointsOfAJobWithoutLedger(t *testing.T) {
+	d := newDir(t)
+	if err := os.MkdirAll(filepath.Join(d.root, "pages", "chk-1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	weir(t, "", "checkpoints", filepath.Join(d.root, "pages")).want(t, exitDone, "Job pages in ")
+	weir(t, "", "checkpoints", filepath.Join(d.root, "pages", "chk-1")).want(t, exitFailed, "neither a job's directory nor one of checkpoints")
+}
+
 func TestWrongUsage(t *testing.T) {
 	empty := t.TempDir()
 	for want, args := range map[string][]string{

@@ -55,11 +55,20 @@ func openDirectory(ctx context.Context, dir, job string) (*directory, error) {
 	return d, nil
 }
 
-// isJob reports whether a directory holds a ledger or checkpoints itself.
+// isJob reports whether a directory holds a ledger or checkpoints itself. A job
+// may be called like one of them: then its directory has such things in turn.
 func isJob(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return e.IsDir() && (e.Name() == "ledger" || strings.HasPrefix(e.Name(), "chk-"))
+		sub := filepath.Join(dir, e.Name())
+		switch {
+		case !e.IsDir():
+			return false
+		case e.Name() == checkpoint.LedgerName:
+			records, err := os.ReadDir(sub)
+			return err == nil && slices.ContainsFunc(records, func(r os.DirEntry) bool { return checkpoint.IsRecord(r.Name()) && !r.IsDir() })
+		}
+		return checkpoint.IsCheckpoint(e.Name()) && !isJob(sub)
 	})
 }
 
