@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
@@ -24,7 +25,8 @@ func OpenLocal(path string) (blobs storage.Blobs, dir string, err error) {
 	if filepath.Base(abs) == snapshot.MetadataName {
 		abs = filepath.Dir(abs)
 	}
-	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+	// A directory above it may be a file by now.
+	if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, "", fmt.Errorf("%w: %s does not exist (%w)", snapshot.ErrNotSnapshot, abs, storage.ErrNotFound)
 	} else if err != nil {
 		return nil, "", err

@@ -151,6 +151,9 @@ const (
 	// the job; all that they held was committed before.
 	WasCanceled NextStep = "was canceled"
 	IsRefused   NextStep = "is refused"
+	// CannotBeTold: it goes on from a snapshot elsewhere that cannot be looked at
+	// now, as where one is not let in. Why is the error.
+	CannotBeTold NextStep = "cannot be told"
 )
 
 // Jobs lists the jobs that have a directory in a storage.

@@ -120,7 +120,10 @@ func (s *start) next(ctx context.Context, broken error) (NextStart, error) {
 		return NextStart{Does: WasCanceled, Why: err.Error()}, nil
 	}
 	from, err := s.goOn(ctx)
+	all := s.view.continuation()
 	switch {
+	case err != nil && !errors.Is(err, ErrFinished) && !errors.Is(err, ErrRefused) && len(all) > 0 && all[0].ref.External:
+		return NextStart{Does: CannotBeTold, From: &all[0].ref, Why: err.Error()}, nil
 	case err != nil:
 		return refusal(err)
 	case from.found == nil:

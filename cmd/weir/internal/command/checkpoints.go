@@ -128,6 +128,8 @@ func nextStart(n checkpoint.NextStart) string {
 		return fmt.Sprintf("goes on from %s.", n.From)
 	case checkpoint.IsRefused, checkpoint.WasCanceled:
 		return "is refused: " + n.Why
+	case checkpoint.CannotBeTold:
+		return fmt.Sprintf("goes on from %s, if it can: that cannot be looked at: %s", n.From, n.Why)
 	case checkpoint.HasFinished:
 		return "has nothing left to do: " + n.Why
 	}

@@ -92,6 +92,9 @@ func newRegister(lines []*checkpoint.Timeline, claimants map[string][]string, ru
 		for _, a := range t.Attempts {
 			r.jobs[a.Lineage] = t
 		}
+		if t.Next.Does == checkpoint.CannotBeTold {
+			r.unreadable[t.Job] = "what the job goes on from cannot be looked at: " + t.Next.Why
+		}
 		if t.Next.Does == checkpoint.IsRefused {
 			why, _, _ := strings.Cut(t.Next.Why, ". ")
 			r.unreadable[t.Job] = "a start of the job is refused: " + why
