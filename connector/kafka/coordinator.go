@@ -38,14 +38,14 @@ func (c *coordinator) RecoverAndCommit(ctx context.Context, t Transaction) error
 
 // Inspect implements twophase.Inspector.
 func (c *coordinator) Inspect(ctx context.Context, t Transaction) error {
-	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	ctx, cancel := c.config.bound(ctx)
 	defer cancel()
 	return c.ender.inspect(ctx, t)
 }
 
 // Open lists the lineages' open transactions, under whatever prefix.
 func (c *coordinator) Open(ctx context.Context, lineages []string) ([]twophase.Open[Transaction], error) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	ctx, cancel := c.config.bound(ctx)
 	defer cancel()
 	found, err := c.ender.find(ctx, []string{"Ongoing"}, func(_ string, name twophase.Name) bool { return slices.Contains(lineages, name.Lineage) })
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *coordinator) Open(ctx context.Context, lineages []string) ([]twophase.O
 // RecoverAndAbort aborts a listed transaction, bounded in time: the brokers
 // may take a while, but not for ever.
 func (c *coordinator) RecoverAndAbort(ctx context.Context, t Transaction) error {
-	ctx, cancel := context.WithTimeout(ctx, c.config.startTimeout)
+	ctx, cancel := c.config.bound(ctx)
 	defer cancel()
 	if err := c.ender.abort(ctx, t); err != nil {
 		return err

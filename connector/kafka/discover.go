@@ -154,7 +154,7 @@ func (e *missingTopicError) Error() string {
 // over.
 func retry(ctx context.Context, c *client, try func(context.Context) error) error {
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, c.startTimeout)
+	bounded, cancel := c.bound(ctx)
 	defer cancel()
 	var last error
 	for {

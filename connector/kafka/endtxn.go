@@ -222,6 +222,9 @@ func (e *ender) inspect(ctx context.Context, t Transaction) error {
 	became, d, err := e.fateOf(ctx, t)
 	switch {
 	case ctx.Err() != nil:
+		if interrupted := e.config.interrupted(ctx, err); interrupted != nil {
+			return interrupted
+		}
 		return e.config.unreachable(e.config.startTimeout, err)
 	case became == outcomeCommitted || became == outcomeOpen:
 		return nil

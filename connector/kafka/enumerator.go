@@ -72,7 +72,7 @@ func (e *enumerator) discover(ctx context.Context) (any, error) {
 	if !e.ready {
 		return e.look.lookUntilFound(ctx, e.known, e.started)
 	}
-	bounded, cancel := context.WithTimeout(ctx, e.config.startTimeout)
+	bounded, cancel := e.config.bound(ctx)
 	defer cancel()
 	return e.look.look(bounded, e.known, e.started)
 }

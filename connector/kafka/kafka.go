@@ -115,6 +115,28 @@ func (c *client) unreachable(within time.Duration, err error) error {
 	return fmt.Errorf("kafka at %s did not answer within %v: %w; check that the brokers run, that the addresses (kafka.Brokers) are right and that they can be reached from here", c.names(), within, err)
 }
 
+// errTimeUp is why a context of bound has ended that its caller still waits for.
+var errTimeUp = errors.New("the StartTimeout is over")
+
+// bound limits a wait to the StartTimeout.
+func (c *client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.startTimeout, errTimeUp)
+}
+
+// interrupted returns an error if a context of bound has ended because its
+// caller no longer waits: that tells nothing of the brokers. What the last try
+// failed with may.
+func (c *client) interrupted(ctx context.Context, last error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil || errors.Is(cause, errTimeUp):
+		return nil
+	case last == nil || errors.Is(last, ctx.Err()):
+		return fmt.Errorf("the wait for kafka at %s was interrupted: %w", c.names(), cause)
+	}
+	return fmt.Errorf("the wait for kafka at %s was interrupted: %w; before that: %w", c.names(), cause, last)
+}
+
 // pause waits between two tries. It returns false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

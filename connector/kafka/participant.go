@@ -98,7 +98,7 @@ func (e *TransactionTimeoutError) Error() string {
 // checkTimeout compares the timeout with the maximum, where the brokers tell.
 // Where they do not, the first transaction finds out.
 func (p *participant[T]) checkTimeout(cl *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(p.ctx.Context(), p.config.startTimeout)
+	ctx, cancel := p.config.bound(p.ctx.Context())
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	brokers, err := adm.ListBrokers(ctx)

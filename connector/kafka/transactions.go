@@ -79,7 +79,7 @@ func (t *Transactions) Close() { t.ender.close() }
 // remember. It waits, up to the StartTimeout, until all brokers have answered:
 // an incomplete list is an error.
 func (t *Transactions) List(ctx context.Context, ended bool, keep func(prefix string, name twophase.Name) bool) ([]ListedTransaction, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	ctx, cancel := t.config.bound(ctx)
 	defer cancel()
 	states := []string{"Ongoing", "PrepareCommit", "PrepareAbort"}
 	if ended {
@@ -117,7 +117,7 @@ func newListed(d kadm.DescribedTransaction, version int16) ListedTransaction {
 // StartTimeout. One that is lost, or whose outcome is unknown, is
 // connector.ErrTransactionLost or connector.ErrTransactionUnknown.
 func (t *Transactions) Commit(ctx context.Context, txn Transaction) error {
-	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	ctx, cancel := t.config.bound(ctx)
 	defer cancel()
 	return t.ender.commit(ctx, txn, func(time.Duration, error) {})
 }
@@ -125,7 +125,7 @@ func (t *Transactions) Commit(ctx context.Context, txn Transaction) error {
 // Abort aborts a transaction by its identity, exactly that one, if it is still
 // open, and waits for it up to the StartTimeout.
 func (t *Transactions) Abort(ctx context.Context, txn Transaction) error {
-	ctx, cancel := context.WithTimeout(ctx, t.config.startTimeout)
+	ctx, cancel := t.config.bound(ctx)
 	defer cancel()
 	return t.ender.abort(ctx, txn)
 }
@@ -206,8 +206,13 @@ func (e *ender) askAll(ctx context.Context, what string, ask func() error) error
 		if errors.As(err, &answer) && !answer.Retriable {
 			return final(err)
 		}
+		if pause(ctx, retryPause) {
+			continue
+		}
+		interrupted := e.config.interrupted(ctx, err)
 		switch {
-		case pause(ctx, retryPause):
+		case interrupted != nil:
+			return interrupted
 		case answer == nil:
 			return e.config.unreachable(e.config.startTimeout, err)
 		default:

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -113,6 +114,45 @@ func TestIncompleteListOfTransactions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "incomplete") || !errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			t.Errorf("%v: got %v", key, err)
 		}
+	}
+}
+
+// Who no longer waits learns that, not that the brokers were slow.
+func TestInterruptedListOfTransactions(t *testing.T) {
+	for key, answer := range map[kmsg.Key]func(kmsg.Request) kmsg.Response{
+		kmsg.ListTransactions:     listTransactions(kerr.CoordinatorLoadInProgress),
+		kmsg.DescribeTransactions: lost,
+	} {
+		c := newCluster(t)
+		j := newJob(c)
+		j.start(1, nil)
+		j.write(1)
+		j.flush()
+		stop := errors.New("interrupt signal received")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		fault(c.fake, key, -1, func(req kmsg.Request) kmsg.Response { cancel(stop); return answer(req) })
+		_, err := c.transactions().List(ctx, false, func(string, twophase.Name) bool { return true })
+		if !errors.Is(err, stop) || !strings.Contains(err.Error(), "was interrupted") || strings.Contains(err.Error(), "within") {
+			t.Errorf("%v: got %v", key, err)
+		}
+	}
+}
+
+// An answer that comes too late for the caller is no fault of the brokers.
+func TestInterruptedOrSlow(t *testing.T) {
+	config := newClientConfig()
+	for want, cause := range map[string]error{"": errTimeUp, "was interrupted: the signal; before that: no route": errors.New("the signal")} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		err := config.interrupted(ctx, errors.New("no route"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, cause)) {
+			t.Errorf("%v: got %v, want %q", cause, err, want)
+		}
+	}
+	ctx, cancel := config.bound(t.Context())
+	defer cancel()
+	if err := config.interrupted(ctx, nil); err != nil {
+		t.Errorf("before the end: %v", err)
 	}
 }
 

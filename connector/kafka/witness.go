@@ -31,7 +31,7 @@ func Witness() SinkOption {
 
 // witness writes the mark into a flushed transaction that wrote to a topic.
 func (e *ender) witness(ctx context.Context, t Transaction) error {
-	ctx, cancel := context.WithTimeout(ctx, e.config.startTimeout)
+	ctx, cancel := e.config.bound(ctx)
 	defer cancel()
 	cl, err := e.client(t.EndTxn)
 	if err != nil {

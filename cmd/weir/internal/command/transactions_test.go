@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -315,6 +317,18 @@ func TestUnclearTransactions(t *testing.T) {
 		b.run("", d, "list", "--prefix", "pages.out").want(t, exitDone, listed)
 		b.run("", d, "abort", "--yes", "--accept-loss").want(t, exitDone, listed+": aborted")
 	})
+}
+
+// Ctrl-C at a list that waits for brokers is told as that.
+func TestSignalAtUnreachableBrokers(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	var errs strings.Builder
+	p := Program{Stdout: io.Discard, Stderr: &errs, Now: time.Now}
+	code := p.Run(ctx, []string{"kafka-transactions", "list", "--bootstrap-servers", "127.0.0.1:1"})
+	if code != exitFailed || !strings.Contains(errs.String(), "127.0.0.1:1 was interrupted: interrupt signal received") || strings.Contains(errs.String(), "within") {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
 }
 
 func TestUnreachableBrokers(t *testing.T) {
