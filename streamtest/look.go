@@ -3,6 +3,7 @@ package streamtest
 import (
 	"maps"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/weirstream/weir/agg"
@@ -25,12 +26,12 @@ func Value[T any, K comparable](h Any, name string, key K, opts ...state.Option)
 	h.inner().t.Helper()
 	s := find(h.inner(), "Value", name, key)
 	if s.field.Kind == entry.Reducing {
-		look(s, opts, func(r *state.Registry, opts []state.Option) state.Reducing[T] {
+		look(s, opts, types(reflect.TypeFor[T]()), func(r *state.Registry, opts []state.Option) state.Reducing[T] {
 			return state.ReducingIn(r, s.field.Name, func(a, _ T) T { return a }, opts...)
 		}, func(v state.Reducing[T]) (err error) { value, ok, err = v.Lookup(); return err })
 		return value, ok
 	}
-	look(s, opts, func(r *state.Registry, opts []state.Option) state.Value[T] {
+	look(s, opts, types(reflect.TypeFor[T]()), func(r *state.Registry, opts []state.Option) state.Value[T] {
 		return state.ValueIn[T](r, s.field.Name, opts...)
 	}, func(v state.Value[T]) (err error) { value, ok, err = v.Lookup(); return err })
 	return value, ok
@@ -41,7 +42,7 @@ func Value[T any, K comparable](h Any, name string, key K, opts ...state.Option)
 func List[T any, K comparable](h Any, name string, key K, opts ...state.Option) (elements []T) {
 	h.inner().t.Helper()
 	s := find(h.inner(), "List", name, key)
-	look(s, opts, func(r *state.Registry, opts []state.Option) state.List[T] {
+	look(s, opts, types(reflect.TypeFor[T]()), func(r *state.Registry, opts []state.Option) state.List[T] {
 		return state.ListIn[T](r, s.field.Name, opts...)
 	}, func(l state.List[T]) (err error) { elements, err = l.Get(); return err })
 	return elements
@@ -52,7 +53,7 @@ func List[T any, K comparable](h Any, name string, key K, opts ...state.Option) 
 func Map[MK comparable, MV any, K comparable](h Any, name string, key K, opts ...state.Option) (entries map[MK]MV) {
 	h.inner().t.Helper()
 	s := find(h.inner(), "Map", name, key)
-	look(s, opts, func(r *state.Registry, opts []state.Option) state.Map[MK, MV] {
+	look(s, opts, types(reflect.TypeFor[MK](), reflect.TypeFor[MV]()), func(r *state.Registry, opts []state.Option) state.Map[MK, MV] {
 		return state.MapIn[MK, MV](r, s.field.Name, opts...)
 	}, func(m state.Map[MK, MV]) error {
 		entries = maps.Collect(m.All())
@@ -66,7 +67,7 @@ func Map[MK comparable, MV any, K comparable](h Any, name string, key K, opts ..
 func Aggregating[In, Acc, Out any, K comparable](h Any, name string, key K, a agg.Aggregator[In, Acc, Out]) (result Out, ok bool) {
 	h.inner().t.Helper()
 	s := find(h.inner(), "Aggregating", name, key)
-	look(s, nil, func(r *state.Registry, opts []state.Option) state.Aggregating[In, Acc, Out] {
+	look(s, nil, nil, func(r *state.Registry, opts []state.Option) state.Aggregating[In, Acc, Out] {
 		return state.AggregatingIn(r, s.field.Name, a, opts...)
 	}, func(v state.Aggregating[In, Acc, Out]) (err error) { result, ok, err = v.Get(); return err })
 	return result, ok

@@ -230,8 +230,12 @@ func locate[K comparable](c *core, op *graph.Node, field *entry.Field, key K) si
 	return s
 }
 
-// look reads a state by a handle that the test declares for it.
-func look[K comparable, H any](s sighting[K], opts []state.Option, declare func(*state.Registry, []state.Option) H, read func(H) error) {
+// types are the Go types that a test names.
+func types(named ...reflect.Type) []reflect.Type { return named }
+
+// look reads a state by a handle that the test declares for it, of the types
+// that it names.
+func look[K comparable, H any](s sighting[K], opts []state.Option, named []reflect.Type, declare func(*state.Registry, []state.Option) H, read func(H) error) {
 	s.c.t.Helper()
 	if s.field.Lifetime > 0 {
 		opts = append(slices.Clip(opts), state.TTL(time.Duration(s.field.Lifetime)*time.Millisecond))
@@ -242,7 +246,7 @@ func look[K comparable, H any](s sighting[K], opts []state.Option, declare func(
 		s.c.t.Fatal(err)
 	}
 	if want, is := form(asked.Fields()[0]), form(s.field); want != is {
-		s.c.t.Fatalf("state %q of operator %q is a %s; the test asks for a %s", s.field.Name, s.operator, is, want)
+		s.c.t.Fatalf("state %q of operator %q is a %s; the test asks for a %s%s", s.field.Name, s.operator, is, want, otherwise(want, named))
 	}
 	if s.data == nil {
 		return
@@ -269,6 +273,20 @@ func form(f *entry.Field) string {
 		return fmt.Sprintf("%s of %s to %s", text, name(f.Key), name(f.Format))
 	}
 	return fmt.Sprintf("%s of %s", text, name(f.Format))
+}
+
+// otherwise names the Go types that a form calls by the names of their formats:
+// int is stored as int64.
+func otherwise(form string, named []reflect.Type) string {
+	words := strings.Fields(form)
+	if !slices.ContainsFunc(named, func(t reflect.Type) bool { return !slices.Contains(words, t.String()) }) {
+		return ""
+	}
+	names := make([]string, len(named))
+	for i, t := range named {
+		names[i] = t.String()
+	}
+	return " (of Go's " + strings.Join(names, " to ") + ")"
 }
 
 // open restores the one entry into a store of its own.
