@@ -51,6 +51,11 @@ func (k *kafkaJob) latency(ctx context.Context) error {
 	if k.kafka.delivery == "at-least-once" {
 		k.sink = append(k.sink, kafka.Client(kgo.WithHooks(acknowledged{l})))
 	}
+	profiled, err := profile(k.cpuProfile)
+	if err != nil {
+		return err
+	}
+	defer profiled()
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup

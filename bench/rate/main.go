@@ -41,6 +41,8 @@ type flags struct {
 	interval                   time.Duration
 	json                       bool
 	kafka                      kafkaFlags
+	// given are the names of the flags on the command line.
+	given []string
 }
 
 func main() {
@@ -60,6 +62,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
+	flag.Visit(func(g *flag.Flag) { f.given = append(f.given, g.Name) })
 	err := f.validate(flag.Args())
 	if err == nil {
 		err = run(ctx, f)

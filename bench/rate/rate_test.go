@@ -17,6 +17,8 @@ func validFlags(job string) flags {
 		kafka: kafkaFlags{delivery: "exactly-once", window: time.Second}}
 }
 
+func given(names ...string) func(*flags) { return func(f *flags) { f.given = names } }
+
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name, job string
@@ -38,6 +40,18 @@ func TestValidate(t *testing.T) {
 		{name: "2 records a subtask", job: "keyed", change: func(f *flags) { f.records, f.parallelism = 5, 2 }, want: "-records 5"},
 		{name: "3 records a subtask", job: "keyed", change: func(f *flags) { f.records, f.parallelism = 6, 2 }},
 		{name: "a record of Kafka", job: "kafka-read", change: func(f *flags) { f.records, f.parallelism = 1, 2 }},
+		{name: "delivery of a read", job: "kafka-read", change: given("delivery"), want: "-delivery has no effect on -job kafka-read"},
+		{name: "delivery of a copy", job: "kafka-copy", change: given("delivery")},
+		{name: "window of a copy", job: "kafka-copy", change: given("window"), want: "-window has no effect"},
+		{name: "window", job: "kafka-window", change: given("window")},
+		{name: "servers of a synthetic job", job: "keyed", change: given("bootstrap-servers"), want: "-bootstrap-servers has no effect"},
+		{name: "memory of heap", job: "keyed", change: given("memory"), want: "-memory has no effect"},
+		{name: "memory of lsm", job: "keyed", change: func(f *flags) { f.backend, f.given = "lsm", []string{"memory"} }},
+		{name: "directory of no checkpoints", job: "keyed", change: given("checkpoint-dir"), want: "-checkpoint-dir has no effect"},
+		{name: "directory", job: "keyed", change: func(f *flags) { f.interval, f.given = time.Second, []string{"checkpoint-dir"} }},
+		{name: "directory of Kafka", job: "kafka-read", change: given("checkpoint-dir")},
+		{name: "profile of a load", job: "kafka-load", change: given("cpuprofile"), want: "-cpuprofile has no effect on -job kafka-load"},
+		{name: "load", job: "kafka-load", change: given("job", "records", "keys", "bootstrap-servers")},
 		{name: "arguments", job: "keyed", extra: []string{"true"}, want: `"true"`},
 		{name: "delivery", job: "kafka-copy", change: func(f *flags) { f.kafka.delivery = "once" }, want: `-delivery "once"`},
 		{name: "hot keys of Kafka", job: "kafka-copy", change: func(f *flags) { f.dist = "hot" }, want: "uniform"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	f.job, f.interval, f.kafka.rate, f.records = "kafka-copy", time.Hour, 10, 1_000_000
+	f.cpuProfile = filepath.Join(t.TempDir(), "profile")
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, f) }()
@@ -40,6 +42,9 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 	interrupt()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ended with %v", err)
+	}
+	if info, err := os.Stat(f.cpuProfile); err != nil || info.Size() == 0 {
+		t.Errorf("no CPU profile of a run at a rate: %v", err)
 	}
 	if left := entries(t, temp); len(left) > 0 {
 		t.Errorf("left in the temporary directory: %v", left)

@@ -32,7 +32,43 @@ func (f *flags) validate(extra []string) error {
 	case isKafka && f.dist != "uniform":
 		return errors.New("the keys of Kafka jobs are uniform")
 	}
-	return f.kafka.validate(f.job)
+	if err := f.kafka.validate(f.job); err != nil {
+		return err
+	}
+	for _, name := range f.given {
+		if why := f.idle(name, isKafka); why != "" {
+			return fmt.Errorf("-%s has no effect on -job %s: %s", name, f.job, why)
+		}
+	}
+	return nil
+}
+
+// idle says why a flag has no effect, "" if it has one.
+func (f *flags) idle(name string, isKafka bool) string {
+	switch {
+	case name == "job" || name == "records" || name == "keys":
+		return ""
+	case name == "bootstrap-servers":
+		return unless(isKafka, "it is for Kafka jobs")
+	case f.job == "kafka-load":
+		return "it only writes records, by key"
+	case name == "delivery":
+		return unless(writes(f.job), "it is for kafka-copy and kafka-window")
+	case name == "window":
+		return unless(f.job == "kafka-window", "it is for kafka-window")
+	case name == "memory":
+		return unless(f.backend == "lsm", "it is that of -backend lsm")
+	case name == "checkpoint-dir":
+		return unless(isKafka || f.interval > 0, "without -checkpoint-interval there are no checkpoints")
+	}
+	return ""
+}
+
+func unless(used bool, why string) string {
+	if used {
+		return ""
+	}
+	return why
 }
 
 func (k *kafkaFlags) validate(job string) error {
