@@ -71,23 +71,32 @@ func (m *mapKey[K]) key(t *table, k K) (key, error) {
 }
 
 func (m *mapKey[K]) encoded(t *table, k K) (key, error) {
+	b, err := m.bytes(k)
+	if err != nil {
+		return key{}, err
+	}
+	return m.tableKey(t, b), nil
+}
+
+// bytes returns k canonically encoded, good until the next call.
+func (m *mapKey[K]) bytes(k K) ([]byte, error) {
 	b := m.scratch[:0]
 	if m.codec == nil {
 		b = m.enc.Append(b, k)
 	} else {
 		if m.nilable && isNil(&k) {
-			return key{}, ErrNil
+			return nil, ErrNil
 		}
 		var err error
 		if b, err = m.codec.Append(b, k); err != nil {
-			return key{}, fmt.Errorf("state: encode a map key: %w", err)
+			return nil, fmt.Errorf("state: encode a map key: %w", err)
 		}
 		if m.size > 0 && len(b) != m.size {
-			return key{}, fmt.Errorf("state: the codec of %s says that it writes %d bytes, and wrote %d", typeName[K](), m.size, len(b))
+			return nil, fmt.Errorf("state: the codec of %s says that it writes %d bytes, and wrote %d", typeName[K](), m.size, len(b))
 		}
 	}
 	m.scratch = b
-	return m.tableKey(t, b), nil
+	return b, nil
 }
 
 // tableKey returns an encoded key as the table knows it.

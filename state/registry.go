@@ -32,7 +32,10 @@ type Registry struct {
 	fields   []*entry.Field
 	domains  []entry.Domain
 	lists    []operatorState
-	errs     []error
+	// broadcast says whether there is broadcast state, and writable whether it
+	// may be written now.
+	broadcast, writable bool
+	errs                []error
 }
 
 // NewRegistry returns a registry that records what is declared for an

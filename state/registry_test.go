@@ -313,6 +313,8 @@ func TestOperatorStateOfAnotherKind(t *testing.T) {
 	}{
 		"operator list": {func(r *Registry) { OperatorListIn[string](r, "x") }, "operator list of string"},
 		"union list":    {func(r *Registry) { UnionListIn[string](r, "x") }, "union list of string"},
+		"broadcast":     {func(r *Registry) { BroadcastIn[int64, string](r, "x") }, "broadcast state of int64 to string"},
+		"other keys":    {func(r *Registry) { BroadcastIn[string, string](r, "x") }, "broadcast state of string to string"},
 		"value":         {func(r *Registry) { ValueIn[string](r, "x") }, "value of string"},
 		"nothing":       {func(*Registry) {}, ""},
 	}

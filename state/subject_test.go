@@ -35,14 +35,14 @@ type timed[T any] struct {
 	at int64
 }
 
-func equals(t *testing.T, what string, got, want any) {
+func equals(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s is %#v, want %#v", what, got, want)
 	}
 }
 
-func ok(t *testing.T, err error) {
+func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

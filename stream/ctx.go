@@ -19,6 +19,8 @@ type Ctx[K comparable, Out any] struct {
 	time   int64
 	wm     int64
 	domain TimeDomain
+	// each goes through the keys, nil where that cannot be.
+	each func(func(K) error) error
 }
 
 // TimeDomain tells what a timer goes by.

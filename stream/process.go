@@ -71,9 +71,10 @@ func ProcessUnkeyed[In, Out any, P Processor[NoKey, In, Out]](s Stream[In], id s
 
 type processBody[K comparable, In, Out any, P Processor[K, In, Out]] struct {
 	sides
-	newP  func(*state.Registry) P
-	keyed bool
-	reg   *state.Registry
+	newP func(*state.Registry) P
+	// keyed and broadcast say what inputs there are.
+	keyed, broadcast bool
+	reg              *state.Registry
 }
 
 // declare runs the constructor once and checks what it declares.
@@ -97,6 +98,9 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 	}
 	if !b.keyed && (timers || len(b.reg.Fields()) > 0) {
 		errs = append(errs, errors.New("keyed state or timers are declared on a stream without keys: apply KeyBy first, or use operator state"))
+	}
+	if !b.broadcast && b.reg.HasBroadcast() {
+		errs = append(errs, errors.New("broadcast state is declared by a function without a broadcast input: use KeyedBroadcastProcess or BroadcastProcess"))
 	}
 	err = errors.Join(errs...)
 	if err != nil {
@@ -129,11 +133,16 @@ func (b *processBody[K, In, Out, P]) DeclaresState(name string) bool { return b.
 func (b *processBody[K, In, Out, P]) Fields() []*entry.Field { return b.reg.Fields() }
 
 func (b *processBody[K, In, Out, P]) NewOperator() stage.Operator {
-	op := &processOp[K, In, Out, P]{body: b}
-	op.ctx.out = newOutputs[Out](b.sides)
+	op := b.newProcessOp()
 	if b.keyed {
 		return &keyedOp[K, In, Out, P]{processOp: op}
 	}
+	return op
+}
+
+func (b *processBody[K, In, Out, P]) newProcessOp() *processOp[K, In, Out, P] {
+	op := &processOp[K, In, Out, P]{body: b}
+	op.ctx.out = newOutputs[Out](b.sides)
 	return op
 }
 
@@ -183,9 +192,11 @@ func (o *processOp[K, In, Out, P]) bind(c *stage.Context) (err error) {
 func (o *processOp[K, In, Out, P]) initialize() error {
 	rt := &Runtime{op: o.base.ctx, restored: o.base.ctx.Restore != nil}
 	if o.hooks.initialize != nil {
+		o.reg.AllowBroadcast(true)
 		if err := o.hooks.initialize.Initialize(rt); err != nil {
 			return o.fail(err)
 		}
+		o.reg.AllowBroadcast(false)
 	}
 	if o.hooks.open != nil {
 		if err := o.hooks.open.Open(rt); err != nil {

@@ -119,7 +119,8 @@ func with[T any](s Stream[T], p graph.Partition) Stream[T] {
 // batch by batch.
 func Rebalance[T any](s Stream[T]) Stream[T] { return with(s, graph.Rebalance) }
 
-// Broadcast sends every record of s to every subtask of the consumer.
+// Broadcast sends every record of s to every subtask of the consumer. See
+// KeyedBroadcastProcess for functions that take such a stream beside another.
 func Broadcast[T any](s Stream[T]) Stream[T] { return with(s, graph.Broadcast) }
 
 // Union merges streams of one type. Records of one stream stay in order;

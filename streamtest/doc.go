@@ -9,7 +9,8 @@
 //	h.Expect(a, b)
 //
 // Process and ProcessUnkeyed take a function as stream.Process does, New takes
-// any part of a job. What runs is the engine: its plan, its operators on the
+// any part of a job. KeyedBroadcastProcess, BroadcastProcess and NewConnected are
+// the same for what has two inputs. What runs is the engine: its plan, its operators on the
 // heap backend, its routing by key group, the loop of its stages. Only the
 // goroutines are missing: everything happens on the goroutine of the test,
 // while a step runs, and when a step returns all that follows from it is in
@@ -24,9 +25,10 @@
 // emitted since the last of them. Side gives a side output. Late and Counter
 // count. What functions log is in the log of the test.
 //
-// State is looked at by name and key, with Value, List, Map, Aggregating, Keys
-// OperatorList and UnionList, timers with Timers. A look changes nothing: it runs no hook
-// and renews no time to live.
+// State is looked at by name and key, with Value, List, Map, Aggregating and
+// Keys; that of subtasks by name, with OperatorList, UnionList and Broadcast;
+// timers with Timers. A look changes nothing: it runs no hook and renews no time
+// to live.
 //
 // A snapshot is taken by a barrier and has the format of checkpoints. Rescale
 // takes one and restores it, with every function made anew: what a function

@@ -34,11 +34,19 @@ func New[In, Out any](t testing.TB, pipeline func(in stream.Stream[In]) stream.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Harness[In, Out]{Output: &Output[Out]{t: t, name: "the output"}, feed: &feed[In]{wm: math.MinInt64}}
-	h.core = &core{t: t, job: stream.NewJob("test"), opts: o, clock: clockAt(time.Unix(0, 0)), blobs: mem.New(), outputs: map[string]bool{}}
-	if h.of, err = timestampsOf[In](o); err != nil {
+	of := timestampsOf[In](&o)
+	if err := o.spent(reflect.TypeFor[In]()); err != nil {
 		t.Fatal(err)
 	}
+	h := newHarness(t, pipeline, o)
+	h.of = of
+	return h
+}
+
+func newHarness[In, Out any](t testing.TB, pipeline func(in stream.Stream[In]) stream.Stream[Out], o options) *Harness[In, Out] {
+	t.Helper()
+	h := &Harness[In, Out]{Output: &Output[Out]{t: t, name: "the output"}, feed: &feed[In]{wm: math.MinInt64}}
+	h.core = &core{t: t, job: stream.NewJob("test"), opts: o, clock: clockAt(time.Unix(0, 0)), blobs: mem.New(), outputs: map[string]bool{}}
 	if o.from != nil {
 		h.core.clock = o.from.clock
 		h.resume(o.from)

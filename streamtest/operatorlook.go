@@ -2,6 +2,7 @@ package streamtest
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 
 	"github.com/weirstream/weir/internal/graph"
@@ -96,4 +97,34 @@ func (c *core) lists(s embedded.Subtask) (lists []snapshot.ListState) {
 		return nil
 	})
 	return lists
+}
+
+// Broadcast returns the entries of a broadcast state, nil if there are none; name
+// and options are as for Value. All subtasks must hold the same: the test fails
+// if they do not, which they only do if the function does not write the same in
+// each.
+func Broadcast[K comparable, V any](h Any, name string, opts ...state.Option) (entries map[K]V) {
+	c := h.inner()
+	c.t.Helper()
+	var first operatorState
+	for i, s := range c.operatorStates("Broadcast", "a broadcast state", name, snapshot.BroadcastMap) {
+		m := state.BroadcastIn[K, V](s.asked, s.Name, opts...)
+		s.load(c, reflect.TypeFor[map[K]V]())
+		holds := maps.Collect(m.All())
+		if i == 0 {
+			first = s
+			entries = holds
+			continue
+		}
+		if s.operator != first.operator {
+			c.t.Fatalf("several operators declare a broadcast state %q: name one of %s/%s, %s/%s", name, first.operator, name, s.operator, name)
+		}
+		if part, differ := difference(holds, entries); differ {
+			c.t.Errorf("broadcast state %q of operator %q is not the same in all subtasks%s: subtask %d holds\n%v, subtask 0\n%v", s.Name, s.operator, part, i, holds, entries)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return entries
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,8 +27,8 @@ type options struct {
 	// start is nil where none was given.
 	start *time.Time
 	from  *Snapshot
-	// timestamps is a func(In) time.Time, nil for none.
-	timestamps any
+	// timestamps are each a func(In) time.Time, of different types.
+	timestamps []any
 	refusals
 }
 
@@ -75,7 +77,7 @@ func StartAt(t time.Time) Option { return option(func(o *options) { o.start = &t
 // strategy of the job's source would. The zero Time means that a record has
 // none.
 func Timestamps[In any](of func(In) time.Time) Option {
-	return option(func(o *options) { o.timestamps = of })
+	return option(func(o *options) { o.timestamps = append(o.timestamps, of) })
 }
 
 // From begins from the snapshot of another harness: one of an earlier version
@@ -106,17 +108,35 @@ func (o *options) apply(i int, opt Option) {
 	opt.forHarness(o)
 }
 
-// timestampsOf returns the function given by Timestamps, nil if none was.
-func timestampsOf[In any](o options) (func(In) time.Time, error) {
-	if o.timestamps == nil {
-		return nil, nil
+// timestampsOf returns the function given by Timestamps for a type of records,
+// nil if none was.
+func timestampsOf[In any](o *options) func(In) time.Time {
+	var of func(In) time.Time
+	o.timestamps = slices.DeleteFunc(o.timestamps, func(given any) bool {
+		f, ok := given.(func(In) time.Time)
+		if ok && f == nil {
+			o.refuse("the function of the option Timestamps is nil")
+		}
+		if ok {
+			of = f
+		}
+		return ok
+	})
+	return of
+}
+
+// spent makes sure that no Timestamps are left, which are for other types.
+func (o *options) spent(types ...reflect.Type) error {
+	for _, given := range o.timestamps {
+		o.refuse("the option Timestamps is a %T; the records are of type %v", given, joined(types))
 	}
-	of, ok := o.timestamps.(func(In) time.Time)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("the option Timestamps is a %T; the records are of type %v", o.timestamps, reflect.TypeFor[In]())
-	case of == nil:
-		return nil, errors.New("the function of the option Timestamps is nil")
+	return o.err()
+}
+
+func joined(types []reflect.Type) string {
+	var names []string
+	for _, t := range types {
+		names = append(names, t.String())
 	}
-	return of, nil
+	return strings.Join(names, " and ")
 }

@@ -60,6 +60,8 @@ type Edge struct {
 	// Tag names a side output of From; "" is the main one.
 	Tag       string
 	Partition Partition
+	// Second edges lead to the second input of an operator that has two.
+	Second bool
 	// Body makes writers for a non-chained edge (a stage.EdgeBody).
 	Body any
 }

@@ -37,6 +37,8 @@ type (
 		From      string    `json:"from"`
 		Tag       string    `json:"tag,omitempty"`
 		Partition Partition `json:"partition"`
+		// Second edges lead to the second input of an operator that has two.
+		Second bool `json:"second,omitempty"`
 		// Chained edges are direct calls within a stage.
 		Chained bool `json:"chained"`
 	}
@@ -50,7 +52,7 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		for i, n := range s.Nodes {
 			nj := nodeJSON{ID: n.ID, Name: n.Label(), Kind: kind(n), Role: n.Role, Stateful: n.Stateful, Keyed: n.Keyed, Site: n.Site, Options: n.Options}
 			for port, e := range n.Inputs {
-				ej := edgeJSON{From: e.From.ID, Tag: e.Tag, Partition: e.Partition, Chained: i > 0}
+				ej := edgeJSON{From: e.From.ID, Tag: e.Tag, Partition: e.Partition, Second: e.Second, Chained: i > 0}
 				if i == 0 {
 					ej.Partition = s.Inputs[port].Partition
 				}

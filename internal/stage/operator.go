@@ -57,6 +57,13 @@ type Operator interface {
 	Close() error
 }
 
+// TwoInput is an operator with a second input. It heads its stage.
+type TwoInput interface {
+	// SecondInput returns the receiver of the second input, as Operator.Input
+	// that of the first.
+	SecondInput() any
+}
+
 // Witness is an operator that tells what it does, for messages. Its methods are
 // called on the stage's goroutine, also after a panic.
 type Witness interface {

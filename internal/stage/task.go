@@ -30,7 +30,10 @@ type TaskConfig struct {
 	Operators []Operator
 	Contexts  []*Context
 	// Inputs are empty for a stage headed by a source.
-	Inputs  []Input
+	Inputs []Input
+	// Second tells which of the inputs lead to the second input of the first
+	// operator; nil if none does.
+	Second  []bool
 	Outputs []Writer
 	Waker   *Waker
 	Host    Host
@@ -50,7 +53,7 @@ type Task struct {
 	mail     mailbox
 	putOff   []letter // taken from mail, for later
 	source   Source
-	head     any
+	heads    []any // the receiver of each input
 	blocked  []bool
 	ended    []bool
 	combiner *watermark.Combiner
@@ -87,8 +90,22 @@ func NewTask(c TaskConfig) *Task {
 		t.source = s
 		s.OnActive(func() { t.idleNext = false; t.setIdle(false) })
 	}
-	t.head = c.Operators[0].Input()
+	t.heads = receivers(&c)
 	return t
+}
+
+// receivers returns the receiver of each input.
+func receivers(c *TaskConfig) []any {
+	heads := make([]any, len(c.Inputs))
+	first := c.Operators[0].Input()
+	two, _ := c.Operators[0].(TwoInput)
+	for i := range heads {
+		heads[i] = first
+		if two != nil && i < len(c.Second) && c.Second[i] {
+			heads[i] = two.SecondInput()
+		}
+	}
+	return heads
 }
 
 // PostTrigger injects a barrier into a source's task.
@@ -368,7 +385,7 @@ func (t *Task) pollInputs() (outcome, error) {
 func (t *Task) receive(ch int, e Element) error {
 	switch e.Kind {
 	case Data:
-		err := e.Batch.DeliverTo(t.head)
+		err := e.Batch.DeliverTo(t.heads[ch])
 		e.Batch.Recycle()
 		return err
 	case Watermark:

@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,4 +119,48 @@ func (f *shards) EndInput(c *stream.Ctx[stream.NoKey, string]) error {
 	}
 	f.kept.Clear()
 	return nil
+}
+
+// pass passes records on; what it declares is what counts.
+type pass struct{}
+
+func (pass) Process(c *stream.Ctx[string, string], v string) error      { c.Emit(v); return nil }
+func (pass) ProcessBroadcast(*stream.Ctx[string, string], string) error { return nil }
+
+// A state that is stored as another kind is refused before anything is begun.
+func TestOperatorStateOfAnotherKindIsRefused(t *testing.T) {
+	kinds := []struct {
+		form    string
+		declare func(*state.Registry)
+	}{
+		{"value of string", func(r *state.Registry) { state.ValueIn[string](r, "x") }},
+		{"operator list of string", func(r *state.Registry) { state.OperatorListIn[string](r, "x") }},
+		{"union list of string", func(r *state.Registry) { state.UnionListIn[string](r, "x") }},
+		{"broadcast state of int64 to string", func(r *state.Registry) { state.BroadcastIn[int64, string](r, "x") }},
+		{"broadcast state of int64 to int64", func(r *state.Registry) { state.BroadcastIn[int64, int64](r, "x") }},
+	}
+	gate := jobtest.NewGate()
+	build := func(declare func(*state.Registry)) func(*stream.Job) {
+		return func(j *stream.Job) {
+			s := jobtest.Script(j, "in", script(records("k-1", "k-2"), hold(gate))...)
+			connected := stream.Connect(stream.KeyBy(s, key), stream.Broadcast(s))
+			stream.To(stream.KeyedBroadcastProcess(connected, "pass", func(r *state.Registry) pass { declare(r); return pass{} }), "out", collect.New[string]())
+		}
+	}
+	for _, was := range kinds {
+		dir := t.TempDir()
+		r := launch(t, dir, embedded.Options{}, build(was.declare))
+		r.wait(embedded.Started)
+		r.suspend()
+		for _, is := range kinds {
+			if is.form == was.form {
+				continue
+			}
+			err := launch(t, dir, embedded.Options{Parallelism: 2}, build(is.declare)).result()
+			wantError(t, err, `operator "pass"`, `state "x" is stored as `+was.form+" and declared as "+is.form)
+			if !errors.Is(err, state.ErrIncompatible) {
+				t.Errorf("%v is no ErrIncompatible", err)
+			}
+		}
+	}
 }

@@ -236,6 +236,9 @@ var shapes = []shape{
 	{"union list", false, true, func(in stream.Stream[string], w *writer) {
 		w.to(stream.ProcessUnkeyed(stream.Broadcast(in), "shards", newShards), "out")
 	}},
+	{"broadcast state", false, true, func(in stream.Stream[string], w *writer) {
+		w.to(matched(in, nil), "out")
+	}},
 	{"one stage after another", false, true, func(in stream.Stream[string], w *writer) {
 		r := windowed(in, "inner", window.Tumbling(20*ms))
 		k := stream.KeyBy(r, func(v string) string { return v[:1] })

@@ -26,8 +26,10 @@ type wirer struct {
 	ctx     context.Context
 	out     *wiring
 	wakers  map[stage.TaskID]*stage.Waker
-	// channels by consumer task, in order of producing edge and subtask.
+	// channels by consumer task, in order of producing edge and subtask, and
+	// whether they lead to the second input.
 	inputs map[stage.TaskID][]stage.Input
+	second map[stage.TaskID][]bool
 	// writers by producing task.
 	writers map[stage.TaskID][]edgeWriter
 }
@@ -45,6 +47,7 @@ func (a *attempt) wire(ctx context.Context, plan *graph.Plan) (*wiring, error) {
 			loads: map[stage.TaskID]*stage.Load{}, metrics: map[string][]*stage.Metrics{},
 		},
 		wakers: map[stage.TaskID]*stage.Waker{}, inputs: map[stage.TaskID][]stage.Input{},
+		second:  map[stage.TaskID][]bool{},
 		writers: map[stage.TaskID][]edgeWriter{},
 	}
 	for _, s := range plan.Stages {
@@ -87,6 +90,7 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 			ch := w.attempt.connect(w.wakers[from], w.wakers[to])
 			targets = append(targets, ch)
 			w.inputs[to] = append(w.inputs[to], ch)
+			w.second[to] = append(w.second[to], e.Edge.Second)
 		}
 		writer, err := body.NewWriter(e.Partition, targets, p, e.To.MaxParallelism)
 		if err != nil {
@@ -101,7 +105,7 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 func (w *wirer) task(s *graph.Stage, subtask int) error {
 	id := stage.TaskID{Stage: s.ID, Subtask: subtask}
 	c := stage.TaskConfig{
-		ID: id, Inputs: w.inputs[id], Waker: w.wakers[id], Host: w.attempt.host, Load: &stage.Load{},
+		ID: id, Inputs: w.inputs[id], Second: w.second[id], Waker: w.wakers[id], Host: w.attempt.host, Load: &stage.Load{},
 		BufferTimeout: w.job.opts.BufferTimeout, WatermarkInterval: w.job.opts.WatermarkInterval,
 		Now: w.attempt.now,
 	}

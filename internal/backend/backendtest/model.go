@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
 )
 
 // run drives a subject and its model.
@@ -64,6 +65,9 @@ func (r *run[K]) step() {
 		r.store.Freeze().Release() // abandoned
 	case 4:
 		r.lookup()
+		if r.rng.IntN(4) == 0 {
+			r.keys()
+		}
 	default:
 		keys := make([]K, 1+r.rng.IntN(100))
 		for i := range keys {
@@ -121,6 +125,29 @@ func (r *run[K]) lookup() {
 	}
 	r.compare(k, r.model)
 	r.store.Release()
+}
+
+// keys compares what keys there are: all that hold something, each once, in
+// its group. Those whose state has expired may be there still.
+func (r *run[K]) keys() {
+	r.t.Helper()
+	found := map[K]bool{}
+	mine := r.groups
+	for g := mine.First; g <= mine.Last; g++ {
+		keys, hashes := r.store.Keys(g)
+		for i, k := range keys {
+			if found[k] || r.model[k] == nil || hashes[i] != r.hash(k) || keygroup.Group(hashes[i], groups) != g {
+				r.t.Fatalf("key %v of hash %d is listed in group %d: twice %v, known %v", k, hashes[i], g, found[k], r.model[k] != nil)
+			}
+			found[k] = true
+		}
+	}
+	for k, c := range r.model {
+		timers := len(c.timers[0]) + len(c.timers[1])
+		if !found[k] && (timers > 0 || c.expected(*r.now).String() != (&content{}).String()) {
+			r.t.Fatalf("key %v is not listed, it holds %s and %d timers", k, c.expected(*r.now), timers)
+		}
+	}
 }
 
 func letters(rng *rand.Rand, most int) string {

@@ -30,6 +30,7 @@ type subject[K comparable] struct {
 	t      testing.TB
 	store  *heap.Store[K]
 	hash   func(K) uint32
+	groups keygroup.Range
 	cur    *entry.Cursor
 	now    *int64
 	closed bool
@@ -46,7 +47,7 @@ type subject[K comparable] struct {
 
 func newSubject[K comparable](t testing.TB, b Backend, r keygroup.Range, now *int64) *subject[K] {
 	t.Helper()
-	s := &subject[K]{t: t, cur: &entry.Cursor{}, now: now}
+	s := &subject[K]{t: t, groups: r, cur: &entry.Cursor{}, now: now}
 	reg := state.NewRegistry("op").Bind(s.cur)
 	s.number = state.ValueIn[int64](reg, "number")
 	s.text = state.ValueIn[string](reg, "text")

@@ -135,6 +135,7 @@ func (r *run[K]) end() {
 // all compares the state of all keys.
 func (r *run[K]) all() {
 	r.t.Helper()
+	r.keys()
 	keys := make([]K, 0, len(r.model))
 	for k := range r.model {
 		keys = append(keys, k)
