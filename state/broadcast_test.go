@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -145,6 +146,22 @@ func TestBroadcastKeysAreCanonical(t *testing.T) {
 	v, _, err = b.Get(0)
 	ok(t, err)
 	equals(t, "zero", v, "d")
+}
+
+// The stored form is fixed: see docs/format/metadata.md.
+func TestBroadcastStoredForm(t *testing.T) {
+	r, b := newBroadcast[string, int32](t)
+	lists, err := r.SnapshotLists()
+	ok(t, err)
+	equals(t, "items of an empty map", len(lists[0].Items), 0)
+	ok(t, b.Put("tea", 3))
+	ok(t, b.Put("", -1))
+	lists, err = r.SnapshotLists()
+	ok(t, err)
+	equals(t, "stored", lists, []snapshot.ListState{{
+		Name: "rules", Kind: "broadcast", Format: codec.Format{ID: "int32", Version: 1, Size: 4}, Key: codec.Format{ID: "string", Version: 1},
+		Items: [][]byte{[]byte("\x03tea\x03\x00\x00\x00\x00\xff\xff\xff\xff")},
+	}})
 }
 
 func TestBroadcastRefusesNil(t *testing.T) {

@@ -72,8 +72,11 @@ func isTimers(kind string) bool { return kind == eventTimers || kind == processi
 
 // describe says in words what a state is.
 func describe(s snapshot.State) string {
-	if isTimers(s.Kind) {
+	switch {
+	case isTimers(s.Kind):
 		return s.Kind
+	case s.Kind == snapshot.RawKind:
+		return "raw state of key groups"
 	}
 	text := s.Kind
 	if s.Detail != "" {

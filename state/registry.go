@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -32,6 +33,11 @@ type Registry struct {
 	fields   []*entry.Field
 	domains  []entry.Domain
 	lists    []operatorState
+	raws     []*rawGroups
+	// groups are the key groups of the subtask, maxParallelism is the number of
+	// all, 0 before BindGroups.
+	groups         keygroup.Range
+	maxParallelism int
 	// broadcast says whether there is broadcast state, and writable whether it
 	// may be written now.
 	broadcast, writable bool
@@ -151,7 +157,7 @@ func (r *Registry) keyedStates() []snapshot.State {
 	for _, f := range r.fields {
 		states = append(states, stateOf(f))
 	}
-	return states
+	return append(states, r.RawStates()...)
 }
 
 // Check tells whether the keyed states of a snapshot of the operator can be

@@ -315,6 +315,8 @@ func TestOperatorStateOfAnotherKind(t *testing.T) {
 		"union list":    {func(r *Registry) { UnionListIn[string](r, "x") }, "union list of string"},
 		"broadcast":     {func(r *Registry) { BroadcastIn[int64, string](r, "x") }, "broadcast state of int64 to string"},
 		"other keys":    {func(r *Registry) { BroadcastIn[string, string](r, "x") }, "broadcast state of string to string"},
+		"raw":           {func(r *Registry) { RawIn(r, "x") }, "raw state"},
+		"keyed raw":     {func(r *Registry) { KeyedRawIn(r, "x") }, "raw state of key groups"},
 		"value":         {func(r *Registry) { ValueIn[string](r, "x") }, "value of string"},
 		"nothing":       {func(*Registry) {}, ""},
 	}

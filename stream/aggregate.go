@@ -166,7 +166,7 @@ func (o *aggregateOp[K, In, Acc, Mid, Out]) Open(c *stage.Context) (err error) {
 	}
 	o.panes.Bind(&o.cur)
 	fields := fieldsOf(o.panes)
-	if o.store, err = openStore[K](c, &o.cur, fields, checkFields(c.Operator, fields)); err != nil {
+	if o.store, err = openStore[K](c, &o.cur, fields, checkFields(c.Operator, fields), nil); err != nil {
 		return err
 	}
 	if c.Restore != nil && c.Restore.Watermark != nil {

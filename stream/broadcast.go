@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/internal/graph"
-	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
 )
@@ -146,8 +145,7 @@ const eachBatch = 256
 
 // eachKey makes each key the current one.
 func (o *keyedOp[K, In, Out, P]) eachKey(fn func(K) error) error {
-	c := o.base.ctx
-	groups := keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
+	groups := groupsOf(o.base.ctx)
 	for g := groups.First; g <= groups.Last; g++ {
 		keys, hashes := o.store.Keys(g)
 		for len(keys) > 0 {

@@ -1,11 +1,15 @@
 package stream
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/state"
 )
 
 type snapshotState = snapshot.State
@@ -21,16 +25,34 @@ type keyedPart struct {
 	*heap.Frozen
 	states []snapshot.State
 	key    codec.Format
+	// raw is what functions encode themselves.
+	raw []state.RawPart
 }
 
-// newKeyedPart freezes a store.
-func newKeyedPart[K comparable](s *heap.Store[K]) keyedPart {
-	return keyedPart{Frozen: s.Freeze(), states: s.States(), key: s.KeyFormat()}
+// newKeyedPart freezes a store, and goes with frozen raw state.
+func newKeyedPart[K comparable](s *heap.Store[K], raw ...state.RawPart) keyedPart {
+	p := keyedPart{Frozen: s.Freeze(), states: slices.Clone(s.States()), key: s.KeyFormat(), raw: raw}
+	for _, r := range raw {
+		p.states = append(p.states, r.State)
+	}
+	return p
 }
 
 func (p keyedPart) States() []snapshot.State { return p.states }
 func (p keyedPart) KeyFormat() codec.Format  { return p.key }
 
 func (p keyedPart) EncodeGroup(group int, w stage.SectionWriter) error {
-	return p.Frozen.EncodeGroup(group, w)
+	if err := p.Frozen.EncodeGroup(group, w); err != nil {
+		return err
+	}
+	for _, r := range p.raw {
+		b := r.Group(group)
+		if len(b) == 0 {
+			continue
+		}
+		if err := w.Section(r.State, 1, b); err != nil {
+			return fmt.Errorf("raw state %q: %w", r.State.Name, err)
+		}
+	}
+	return nil
 }

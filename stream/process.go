@@ -96,7 +96,7 @@ func (b *processBody[K, In, Out, P]) declare(id string) error {
 	if timers && h.onTimer == nil && err == nil {
 		errs = append(errs, fmt.Errorf("timers are declared, but %T has no method OnTimer(*stream.Ctx, time.Time) error", fn))
 	}
-	if !b.keyed && (timers || len(b.reg.Fields()) > 0) {
+	if !b.keyed && (timers || len(b.reg.Fields()) > 0 || len(b.reg.RawStates()) > 0) {
 		errs = append(errs, errors.New("keyed state or timers are declared on a stream without keys: apply KeyBy first, or use operator state"))
 	}
 	if !b.broadcast && b.reg.HasBroadcast() {
@@ -129,8 +129,10 @@ func (b *processBody[K, In, Out, P]) CheckRestore(op *snapshot.Operator) error {
 // DeclaresState implements stage.StateDeclarer.
 func (b *processBody[K, In, Out, P]) DeclaresState(name string) bool { return b.reg.Declares(name) }
 
-// Fields are the declared keyed states, for tests that look into them.
-func (b *processBody[K, In, Out, P]) Fields() []*entry.Field { return b.reg.Fields() }
+// Fields and RawStates are the declared keyed states, for tests that look into
+// them.
+func (b *processBody[K, In, Out, P]) Fields() []*entry.Field      { return b.reg.Fields() }
+func (b *processBody[K, In, Out, P]) RawStates() []snapshot.State { return b.reg.RawStates() }
 
 func (b *processBody[K, In, Out, P]) NewOperator() stage.Operator {
 	op := b.newProcessOp()
@@ -276,7 +278,8 @@ func (o *keyedOp[K, In, Out, P]) Open(c *stage.Context) (err error) {
 	for _, d := range o.reg.TimerDomains() {
 		fields = append(fields, heap.NewTimerField(d))
 	}
-	if o.store, err = openStore[K](c, &o.cur, fields, o.reg.Check); err != nil {
+	o.reg.BindGroups(groupsOf(c), c.MaxParallelism)
+	if o.store, err = openStore[K](c, &o.cur, fields, o.reg.Check, o.reg.RestoreRaw); err != nil {
 		return err
 	}
 	o.fire = o.onTimer
@@ -344,7 +347,7 @@ func (o *keyedOp[K, In, Out, P]) onTimer(at int64) error {
 func (o *keyedOp[K, In, Out, P]) Snapshot(b *stage.Barrier) (stage.Part, error) {
 	p, err := o.processOp.Snapshot(b)
 	if err == nil {
-		p.Keyed = newKeyedPart[K](o.store)
+		p.Keyed = newKeyedPart(o.store, o.reg.FreezeRaw()...)
 	}
 	return p, err
 }

@@ -7,14 +7,16 @@ import (
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/state"
 )
 
 // openStore makes the keyed state of an operator and fills it from the
-// snapshot.
-func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error) (*heap.Store[K], error) {
-	groups := keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
+// snapshot. raw is given what functions have encoded themselves; nil if they
+// cannot.
+func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error, raw restoreRaw) (*heap.Store[K], error) {
+	groups := groupsOf(c)
 	s, err := newStore[K](c, heap.Options{
 		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
 		Range: groups, Pool: c.Pool, Clock: c.Now,
@@ -28,10 +30,24 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 	if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
 		return s, err
 	}
-	if err := c.Restore.Keyed(groups, s.RestoreSection); err != nil {
+	err = c.Restore.Keyed(groups, func(group int, st snapshotState, count int, data []byte) error {
+		if st.Kind == snapshot.RawKind && raw != nil {
+			return raw(group, st, data)
+		}
+		return s.RestoreSection(group, st, count, data)
+	})
+	if err != nil {
 		return s, err
 	}
 	return s, s.Restored()
+}
+
+// restoreRaw takes over the raw state of a key group.
+type restoreRaw func(group int, st snapshotState, data []byte) error
+
+// groupsOf are the key groups of a subtask.
+func groupsOf(c *stage.Context) keygroup.Range {
+	return keygroup.RangeOf(c.Subtask, c.Parallelism, c.MaxParallelism)
 }
 
 // checkKeyed tells whether stored keyed states fit an operator.

@@ -26,9 +26,9 @@
 // count. What functions log is in the log of the test.
 //
 // State is looked at by name and key, with Value, List, Map, Aggregating and
-// Keys; that of subtasks by name, with OperatorList, UnionList and Broadcast;
-// timers with Timers. A look changes nothing: it runs no hook and renews no time
-// to live.
+// Keys; that of subtasks by name, with OperatorList, UnionList, Broadcast, Raw and
+// KeyedRaw; timers with Timers. A look changes nothing: it runs no hook and renews
+// no time to live.
 //
 // A snapshot is taken by a barrier and has the format of checkpoints. Rescale
 // takes one and restores it, with every function made anew: what a function

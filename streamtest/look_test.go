@@ -3,6 +3,8 @@ package streamtest_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -149,6 +151,111 @@ func TestAUnionListInWhichEachSubtaskKeepsItsOwn(t *testing.T) {
 	h.Expect(3)
 }
 
+// histogram counts the words of each length in arrays of its own, per key group
+// of the lengths, and the words of all in one part.
+type histogram struct {
+	groups state.KeyedRaw
+	total  state.Raw
+	counts map[int]map[int]byte
+	all    byte
+}
+
+func newHistogram(r *state.Registry) *histogram {
+	return &histogram{groups: state.KeyedRawIn(r, "groups"), total: state.RawIn(r, "total"), counts: map[int]map[int]byte{}}
+}
+
+func (f *histogram) Initialize(*stream.Runtime) error {
+	for r := range f.total.Parts() {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		f.all += b[0]
+	}
+	for g := range f.groups.Groups() {
+		r, err := f.groups.Reader(g)
+		if err != nil {
+			return err
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		f.counts[g] = map[int]byte{}
+		for pair := range slices.Chunk(b, 2) {
+			f.counts[g][int(pair[0])] = pair[1]
+		}
+	}
+	return nil
+}
+
+func (f *histogram) Process(ctx *stream.Ctx[int, string], w string) error {
+	g, err := f.groups.Group()
+	if err != nil {
+		return err
+	}
+	f.all++
+	f.counts[g][len(w)]++
+	ctx.Emit(fmt.Sprintf("%d: %d", len(w), f.counts[g][len(w)]))
+	return nil
+}
+
+func (f *histogram) Snapshot() error {
+	f.total.Clear()
+	if f.all > 0 {
+		if err := f.total.Add(func(w io.Writer) error { _, err := w.Write([]byte{f.all}); return err }); err != nil {
+			return err
+		}
+	}
+	for g := range f.groups.Groups() {
+		err := f.groups.Write(g, func(w io.Writer) error {
+			for _, n := range slices.Sorted(maps.Keys(f.counts[g])) {
+				if _, err := w.Write([]byte{byte(n), f.counts[g][n]}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestRawStateFollowsItsKeyGroups(t *testing.T) {
+	h := streamtest.Process(t, func(w string) int { return len(w) }, newHistogram, streamtest.Parallelism(2), streamtest.MaxParallelism(16))
+	h.Push("a", "b", "cc", "ddd", "eee", "fff", "ggggg")
+	h.Take()
+	if got := streamtest.KeyedRaw(h, "groups"); got != nil {
+		t.Errorf("a look runs the hook Snapshot: %v", got)
+	}
+	h.Snapshot()
+	stored := streamtest.KeyedRaw(h, "groups")
+	var pairs []byte
+	for _, g := range slices.Sorted(maps.Keys(stored)) {
+		pairs = append(pairs, stored[g]...)
+	}
+	if got := slices.Collect(slices.Chunk(pairs, 2)); len(got) != 4 {
+		t.Errorf("the counts are %v, want those of four lengths", stored)
+	}
+	for _, parallelism := range []int{3, 16, 1, 2} {
+		h.Rescale(parallelism)
+		if got := streamtest.KeyedRaw(h, "process/groups"); !reflect.DeepEqual(got, stored) {
+			t.Errorf("at %d the groups hold %v, want %v", parallelism, got, stored)
+		}
+		sum := 0
+		for _, part := range streamtest.Raw(h, "total") {
+			sum += int(part[0])
+		}
+		if sum != 7 {
+			t.Errorf("at %d the parts are of %d words, want 7", parallelism, sum)
+		}
+	}
+	h.Push("z", "zz", "zzz", "zzzz", "zzzzz")
+	h.Expect("1: 3", "2: 2", "3: 4", "4: 1", "5: 2")
+}
+
 // fragile values cannot be encoded once they are broken.
 type fragile struct{ Broken bool }
 
@@ -243,6 +350,15 @@ func TestWrongLooks(t *testing.T) {
 		}, []string{"Timers: no operator is keyed"}},
 		{"no such list", func(t testing.TB) { streamtest.OperatorList[string](hoarder(t), "stored") },
 			[]string{`no operator declares an operator list "stored"`}},
+		{"no such raw state", func(t testing.TB) {
+			streamtest.Raw(streamtest.Process(t, func(w string) int { return len(w) }, newHistogram), "groups")
+		}, []string{`no operator declares a raw state "groups"`}},
+		{"no such raw state of key groups", func(t testing.TB) {
+			streamtest.KeyedRaw(streamtest.Process(t, func(w string) int { return len(w) }, newHistogram), "total")
+		}, []string{`no operator declares a raw state of key groups "total"`}},
+		{"raw state without keys", func(t testing.TB) {
+			streamtest.ProcessUnkeyed(t, func(r *state.Registry) *passer { state.KeyedRawIn(r, "groups"); return newPasser(r) })
+		}, []string{`operator "process": keyed state or timers are declared on a stream without keys`}},
 		{"list of another type", func(t testing.TB) {
 			var calls []string
 			streamtest.OperatorList[int64](streamtest.ProcessUnkeyed(t, newBuffer(&calls)), "stored")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -127,4 +128,76 @@ func Broadcast[K comparable, V any](h Any, name string, opts ...state.Option) (e
 		return nil
 	}
 	return entries
+}
+
+// Raw returns the parts of a raw state, subtask by subtask, nil if there are none.
+// It is as OperatorList otherwise.
+func Raw(h Any, name string) (parts [][]byte) {
+	c := h.inner()
+	c.t.Helper()
+	for _, s := range c.operatorStates("Raw", "a raw state", name, snapshot.RawParts) {
+		parts = append(parts, s.Items...)
+	}
+	return parts
+}
+
+// KeyedRaw returns the bytes of a raw state of key groups, those that are not
+// empty by their group, nil if there are none. It is as OperatorList otherwise.
+func KeyedRaw(h Any, name string) map[int][]byte {
+	c := h.inner()
+	c.t.Helper()
+	c.running("KeyedRaw")
+	found := groupBytes{name: name}
+	declared := false
+	for _, n := range c.graph.Nodes {
+		d, ok := n.Body.(interface{ RawStates() []snapshot.State })
+		if !ok {
+			continue
+		}
+		for _, st := range d.RawStates() {
+			if st.Name != name && n.ID+"/"+st.Name != name {
+				continue
+			}
+			declared, found.name = true, st.Name
+			for _, s := range c.run.Subtasks(n.ID) {
+				c.frozen(s, found.collect)
+			}
+		}
+	}
+	if !declared {
+		c.t.Fatalf("no operator declares a raw state of key groups %q", name)
+	}
+	return found.bytes
+}
+
+// groupBytes is a stage.SectionWriter that keeps the bytes of one state.
+type groupBytes struct {
+	name  string
+	group int
+	bytes map[int][]byte
+}
+
+func (g *groupBytes) collect(part stage.Part) error {
+	if err := part.Keyed.Settle(); err != nil {
+		return err
+	}
+	groups := part.Keyed.Groups()
+	for g.group = groups.First; g.group <= groups.Last; g.group++ {
+		if err := part.Keyed.EncodeGroup(g.group, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Section implements stage.SectionWriter.
+func (g *groupBytes) Section(st snapshot.State, _ int, data []byte) error {
+	if st.Name != g.name || st.Kind != snapshot.RawKind {
+		return nil
+	}
+	if g.bytes == nil {
+		g.bytes = map[int][]byte{}
+	}
+	g.bytes[g.group] = slices.Clone(data)
+	return nil
 }

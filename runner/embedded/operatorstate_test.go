@@ -136,6 +136,8 @@ func TestOperatorStateOfAnotherKindIsRefused(t *testing.T) {
 		{"value of string", func(r *state.Registry) { state.ValueIn[string](r, "x") }},
 		{"operator list of string", func(r *state.Registry) { state.OperatorListIn[string](r, "x") }},
 		{"union list of string", func(r *state.Registry) { state.UnionListIn[string](r, "x") }},
+		{"raw state", func(r *state.Registry) { state.RawIn(r, "x") }},
+		{"raw state of key groups", func(r *state.Registry) { state.KeyedRawIn(r, "x") }},
 		{"broadcast state of int64 to string", func(r *state.Registry) { state.BroadcastIn[int64, string](r, "x") }},
 		{"broadcast state of int64 to int64", func(r *state.Registry) { state.BroadcastIn[int64, int64](r, "x") }},
 	}

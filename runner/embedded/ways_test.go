@@ -239,6 +239,12 @@ var shapes = []shape{
 	{"broadcast state", false, true, func(in stream.Stream[string], w *writer) {
 		w.to(matched(in, nil), "out")
 	}},
+	{"raw state", false, true, func(in stream.Stream[string], w *writer) {
+		w.to(stream.ProcessUnkeyed(stream.Rebalance(in), "bundle", newBundle), "out")
+	}},
+	{"raw state of key groups", false, true, func(in stream.Stream[string], w *writer) {
+		w.to(stream.Process(stream.KeyBy(in, key), "census", newCensus), "out")
+	}},
 	{"one stage after another", false, true, func(in stream.Stream[string], w *writer) {
 		r := windowed(in, "inner", window.Tumbling(20*ms))
 		k := stream.KeyBy(r, func(v string) string { return v[:1] })
