@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
@@ -60,8 +61,52 @@ func (a *Attempt) inspect(ctx context.Context, committers map[string]stage.Commi
 	return a.notAccepted(ctx, losses, causes)
 }
 
+// left finds out what the job has left, if it is at a place that a request has
+// chosen: in this start, or in the attempt moved, since which none has got any
+// further.
+func (s *start) left(from origin) (left *candidate, moved int64) {
+	v := *s.view
+	if moved = s.claim.Attempt; !from.explicit {
+		if moved = v.chosen(from.found); moved == 0 {
+			return nil, 0
+		}
+		v.history = s.ledger.before(moved)
+	}
+	all := v.continuation()
+	if len(all) == 0 || from.found != nil && all[0].ref.same(from.ref) {
+		return nil, 0
+	}
+	return &all[0], moved
+}
+
+// chosen returns the attempt that went to a snapshot (nil for nothing) because
+// a request said so, if all attempts that began since have begun from the same
+// one, 0 if not.
+func (h *history) chosen(at *found) int64 {
+	for _, n := range slices.Backward(sortedKeys(h.restored)) {
+		r := h.restored[n]
+		switch {
+		case (r.Snapshot == nil) != (at == nil), at != nil && !r.Snapshot.same(at.ref):
+			return 0
+		case r.Explicit:
+			return n
+		}
+	}
+	return 0
+}
+
+// before returns what the ledger said before an attempt.
+func (l *ledger) before(attempt int64) *history {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := newHistory(slices.DeleteFunc(slices.Clone(l.records), func(r Record) bool { return r.Attempt >= attempt }))
+	h.without = l.without
+	return h
+}
+
 // Standing adds to the error of an attempt where the job stands since, if a
-// request has moved it there and the attempt has completed no snapshot.
+// request has moved it there, in this attempt or an earlier one, and none has
+// completed a snapshot since; this one's own are for the caller to know.
 func (a *Attempt) Standing(err error) error {
 	if err == nil || a.left == nil || fenced(err) {
 		return err
@@ -70,7 +115,11 @@ func (a *Attempt) Standing(err error) error {
 	if a.from.found != nil {
 		at = a.from.ref.String()
 	}
-	return fmt.Errorf("%w\nthe job stands at %s since this start: the same command goes on from there, and no longer from %s. %s", err, at, a.left.ref, a.wayBack())
+	since := "this start"
+	if a.moved != a.Number {
+		since = fmt.Sprintf("attempt %d", a.moved)
+	}
+	return fmt.Errorf("%w\nthe job stands at %s since %s: the same command goes on from there, and no longer from %s. %s", err, at, since, a.left.ref, a.wayBack())
 }
 
 // view is what the start has seen, with the ledger as it is since.

@@ -116,9 +116,11 @@ type Attempt struct {
 	// begun is the start that chose Restored, from is the choice.
 	begun *start
 	from  origin
-	// left is what the job would have gone on from, had the request not chosen
-	// another place; nil for nothing, or if it had gone on from Restored.
-	left *candidate
+	// left is what the job would have gone on from, had a request not chosen
+	// another place, where it stands since the attempt moved; nil for nothing, or
+	// if the job had gone on from Restored anyway, or has got further.
+	left  *candidate
+	moved int64
 	// owned are the ids of earlier checkpoints that are the engine's to
 	// delete, ascending.
 	owned []int64
@@ -401,11 +403,7 @@ func (s *start) attempt(from origin) *Attempt {
 		Lineage: s.claim.Lineage, Number: s.claim.Attempt, FormerLineages: s.view.former(s.claim), ledger: s.ledger, now: s.Now, log: s.Logger,
 		NextID: s.nextID(), begun: s, from: from,
 	}
-	if from.explicit {
-		if all := s.view.continuation(); len(all) > 0 && (from.found == nil || !all[0].ref.same(from.ref)) {
-			a.left = &all[0]
-		}
-	}
+	a.left, a.moved = s.left(from)
 	if from.found != nil {
 		a.Restored, a.RestoredBlobs, a.RestoredDir = from.meta, from.blobs, from.dir
 		a.NextID = max(a.NextID, from.meta.ID+1)

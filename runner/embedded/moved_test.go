@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/collect"
 	"github.com/weirstream/weir/internal/jobtest"
@@ -162,4 +165,31 @@ func TestGoingBackThatFailsLaterSaysWhereTheJobStands(t *testing.T) {
 		t.Errorf("the ordinary command began from %d", e.Checkpoint)
 	}
 	r.end()
+}
+
+// The last of several attempts says it as well, also in another process; but no
+// longer once there is a checkpoint.
+func TestWhereTheJobStandsIsSaidAfterRestarts(t *testing.T) {
+	dir := t.TempDir()
+	sink := collect.NewExactlyOnce[string]()
+	last, build := twoCheckpoints(t, dir, sink)
+	fails := func(j *stream.Job) {
+		in := scripted(j, "in", last, last, last)
+		stream.To(stream.Process(stream.KeyBy(in, itself), "count", newBroken), "out", sink)
+	}
+	o := embedded.Options{RestorePath: filepath.Join(dir, "test", "chk-1"), Rewind: true, Restart: checkpoint.FixedDelay{Attempts: 2, Delay: time.Millisecond}}
+	says := []string{"no access", "the job stands at test/chk-1 (id 1, attempt 1) since attempt 2", "no longer from test/chk-2", "There is no way back to that: test/chk-2 (id 2, attempt 1) is void: attempt 4 began from test/chk-1"}
+	wantError(t, launch(t, dir, o, fails).result(), says...)
+	says[3] = "attempt 5 began from test/chk-1"
+	wantError(t, launch(t, dir, embedded.Options{}, fails).result(), says...)
+
+	r := launch(t, dir, embedded.Options{}, build)
+	r.wait(embedded.Started)
+	r.checkpoint()
+	r.kill()
+	err := launch(t, dir, embedded.Options{}, fails).result()
+	wantError(t, err, "no access")
+	if strings.Contains(err.Error(), "the job stands") {
+		t.Errorf("said of a job that has got further: %v", err)
+	}
 }
