@@ -113,8 +113,8 @@ func runKafka(ctx context.Context, f flags) (err error) {
 }
 
 func newKafkaJob(f flags, in, out string) *kafkaJob {
-	brokers := kafka.Brokers(f.kafka.servers)
-	k := &kafkaJob{flags: f, in: in, out: out, source: []kafka.SourceOption{brokers}, sink: []kafka.SinkOption{brokers}}
+	brokers, hooks := kafka.Brokers(f.kafka.servers), kafka.Client(kgo.WithHooks(f.trouble))
+	k := &kafkaJob{flags: f, in: in, out: out, source: []kafka.SourceOption{brokers, hooks}, sink: []kafka.SinkOption{brokers, hooks}}
 	if f.kafka.delivery == "exactly-once" {
 		k.sink = append(k.sink, kafka.ExactlyOnce(k.out), kafka.TransactionTimeout(10*time.Minute))
 	}

@@ -39,6 +39,8 @@ type latencyResult struct {
 	P99     float64 `json:"p99_ms"`
 	P999    float64 `json:"p999_ms,omitempty"` // 0: too few samples
 	Max     float64 `json:"max_ms"`
+	// Warnings were printed: the run was disturbed.
+	Warnings int64 `json:"warnings,omitempty"`
 }
 
 // latency runs the job on a topic that is being written, at a rate, and
@@ -56,7 +58,7 @@ func (k *kafkaJob) latency(ctx context.Context) error {
 		return err
 	}
 	defer profiled()
-	run, stop := context.WithCancelCause(ctx)
+	run, stop := k.trouble.bound(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
 	part := func(f func(context.Context) error) {
@@ -84,7 +86,7 @@ func (k *kafkaJob) latency(ctx context.Context) error {
 	if err := context.Cause(run); !errors.Is(err, errDone) {
 		return err
 	}
-	return l.show(latencyResult{Job: k.job, Delivery: k.kafka.delivery, Rate: k.kafka.rate, Produced: produced}, k.json)
+	return l.show(latencyResult{Job: k.job, Delivery: k.kafka.delivery, Rate: k.kafka.rate, Produced: produced, Warnings: k.trouble.warnings.Load()}, k.json)
 }
 
 var errDone = errors.New("done")
@@ -109,7 +111,8 @@ func (k *kafkaJob) live(l *latencies) func(context.Context) error {
 // feed writes the records when they are due, each stamped with that time, in
 // microseconds, and returns how many a second it managed.
 func (k *kafkaJob) feed(ctx context.Context, l *latencies) (float64, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(k.kafka.servers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(k.kafka.servers), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+		kgo.RecordDeliveryTimeout(patience), kgo.WithHooks(k.trouble))
 	if err != nil {
 		return 0, err
 	}
@@ -319,6 +322,9 @@ func (r latencyResult) String() string {
 	s += fmt.Sprintf(", max %.1f ms, of %d results", r.Max, r.Samples)
 	if r.Windows > 0 {
 		s += fmt.Sprintf(" of %d windows", r.Windows)
+	}
+	if w := warned(r.Warnings); w != "" {
+		s += "\n  " + w
 	}
 	return s
 }

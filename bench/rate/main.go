@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,11 +43,12 @@ type flags struct {
 	json                       bool
 	kafka                      kafkaFlags
 	// given are the names of the flags on the command line.
-	given []string
+	given   []string
+	trouble *trouble
 }
 
 func main() {
-	var f flags
+	f := flags{trouble: newTrouble(os.Stderr)}
 	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-wide, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
 	flag.Int64Var(&f.records, "records", 40_000_000, "number of records")
 	flag.Int64Var(&f.keys, "keys", 1_000_000, "number of keys")
@@ -98,6 +100,8 @@ type result struct {
 	AllocsPerRecord  float64            `json:"allocs_per_record"`
 	Checkpoints      []checkpointResult `json:"checkpoints"`
 	BatchGapP999US   float64            `json:"batch_gap_p999_us"`
+	// Warnings were printed: the run was disturbed.
+	Warnings int64 `json:"warnings,omitempty"`
 }
 
 func run(ctx context.Context, f flags) error {
@@ -133,8 +137,10 @@ func measure(ctx context.Context, f flags, j *stream.Job, n int64) (result, time
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	cpu, begin := cpuTime(), time.Now()
+	ctx, giveUp := f.trouble.bound(ctx)
+	defer giveUp(nil)
 	if err := job.Run(ctx); err != nil {
-		return result{}, time.Time{}, err
+		return result{}, time.Time{}, cmp.Or(context.Cause(ctx), err)
 	}
 	end := time.Now()
 	cpu = cpuTime() - cpu
@@ -150,6 +156,7 @@ func measure(ctx context.Context, f flags, j *stream.Job, n int64) (result, time
 		AllocsPerRecord:  float64(after.Mallocs-before.Mallocs) / float64(n),
 		Checkpoints:      checkpoints(),
 		BatchGapP999US:   float64(job.BatchGap(0.999).Nanoseconds()) / 1e3,
+		Warnings:         f.trouble.warnings.Load(),
 	}, end, nil
 }
 
@@ -220,7 +227,7 @@ func profile(file string) (func(), error) {
 func options(f flags) (embedded.Options, func() []checkpointResult, func(), error) {
 	var mu sync.Mutex
 	seen := []checkpointResult{}
-	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}, StateBackend: embedded.Backend(f.backend), LSMMemory: f.memory}
+	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}, StateBackend: embedded.Backend(f.backend), LSMMemory: f.memory, Logger: f.trouble.log}
 	o.OnEvent = func(e embedded.Event) {
 		if e.Kind != embedded.CheckpointCompleted {
 			return
@@ -243,7 +250,8 @@ func options(f flags) (embedded.Options, func() []checkpointResult, func(), erro
 			}
 			dir, cleanup = tmp, func() { os.RemoveAll(tmp) }
 		}
-		o.Checkpoint = checkpoint.Options{Interval: f.interval, Dir: dir}
+		// Shorter than the transactions of Kafka jobs may take.
+		o.Checkpoint = checkpoint.Options{Interval: f.interval, Dir: dir, Timeout: 5 * time.Minute}
 	}
 	return o, list, cleanup, nil
 }
@@ -256,6 +264,9 @@ func show(r result, asJSON bool) error {
 		r.Job, r.RecordsPerSecond/1e6, r.CPUPerRecord, r.AllocsPerRecord, r.PeakRSS>>20, r.BatchGapP999US)
 	for _, c := range r.Checkpoints {
 		fmt.Printf("  checkpoint %d: %.0f ms, encoding %.0f ms, barrier at most %.0f µs, %d bytes\n", c.ID, c.DurationMS, c.CPUMS, c.BarrierMaxUS, c.Bytes)
+	}
+	if w := warned(r.Warnings); w != "" {
+		fmt.Println(" ", w)
 	}
 	return nil
 }

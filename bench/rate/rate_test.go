@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 func validFlags(job string) flags {
-	return flags{job: job, dist: "uniform", records: 3, keys: 1, parallelism: 1,
+	return flags{trouble: newTrouble(io.Discard), job: job, dist: "uniform", records: 3, keys: 1, parallelism: 1,
 		kafka: kafkaFlags{delivery: "exactly-once", window: time.Second}}
 }
 
