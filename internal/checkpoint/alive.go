@@ -74,7 +74,11 @@ func (h *history) id() string { return h.claims[1].Lineage }
 func (h *history) former(claim Record) []connector.FormerLineage {
 	last := map[string]int64{}
 	for n, c := range h.claims {
-		if n < claim.Attempt && c.Lineage != claim.Lineage && sameStorage(c.Storage, claim.Storage) {
+		switch {
+		case n >= claim.Attempt, c.Lineage == claim.Lineage:
+		case h.without.off(leaveOthers):
+			last[c.Lineage] = claim.Attempt - 1
+		case sameStorage(c.Storage, claim.Storage):
 			last[c.Lineage] = max(last[c.Lineage], n)
 		}
 	}

@@ -117,7 +117,7 @@ func Lineages(ctx context.Context, blobs storage.Blobs, job string) ([]string, e
 // storage under another name: the directory was moved, or is a copy.
 func (h *history) moved(storage string) (before Record, moved bool) {
 	before, ok := h.claims[h.running]
-	return before, ok && !sameStorage(before.Storage, storage)
+	return before, ok && !sameStorage(before.Storage, storage) && !h.without.off(lineageByPlace)
 }
 
 // warnIfMoved tells of a directory that was moved, renamed or copied with its

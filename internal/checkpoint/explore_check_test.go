@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/connector/twophase"
 	"github.com/weirstream/weir/internal/snapshot"
 )
@@ -76,12 +77,13 @@ func (u *universe) checkEnded(a *Attempt) {
 	if a == nil {
 		return
 	}
-	lineages := []string{a.Lineage}
-	for _, f := range a.FormerLineages {
-		lineages = append(lineages, f.Lineage)
+	ends := func(n twophase.Name) bool {
+		return n.Lineage == a.Lineage || slices.ContainsFunc(a.FormerLineages, func(f connector.FormerLineage) bool {
+			return n.Lineage == f.Lineage && n.Attempt <= f.LastAttempt
+		})
 	}
 	for id, t := range u.brokers.ids {
-		if n, err := twophase.ParseName(id); err == nil && t.state == transactionOngoing && slices.Contains(lineages, n.Lineage) {
+		if n, err := twophase.ParseName(id); err == nil && t.state == transactionOngoing && ends(n) {
 			u.violated("transaction %s stays open", id)
 		}
 	}
@@ -134,7 +136,8 @@ func (l *lasting) decode(data []byte) (*snapshot.Metadata, error) {
 
 // recorded keeps account of rewinds, and checks what a record says.
 func (u *universe) recorded(root string, r Record) {
-	first := !slices.ContainsFunc(u.records[root], func(r Record) bool { return r.Kind == RestoredRecord })
+	n, copied := u.copied[root]
+	first := !slices.ContainsFunc(u.records[root][n:], func(r Record) bool { return r.Kind == RestoredRecord })
 	u.records[root] = append(u.records[root], r)
 	var at string
 	if r.Snapshot != nil {
@@ -147,7 +150,7 @@ func (u *universe) recorded(root string, r Record) {
 	switch {
 	case r.Kind == StoppedRecord && r.Snapshot != nil:
 		u.checkCommitted("the stopped record of "+at, u.metas[at])
-	case r.Kind == RestoredRecord && r.Explicit:
+	case r.Kind == RestoredRecord && (r.Explicit || first && copied):
 		o := u.outputs[root]
 		var to []int
 		if m := u.metas[at]; m != nil {

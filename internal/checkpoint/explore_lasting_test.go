@@ -28,6 +28,8 @@ type lasting struct {
 	records map[string][]Record
 	// outputs are those of the jobs, by root.
 	outputs map[string]output
+	// copied counts the records that came with a copy, by root.
+	copied map[string]int
 	// decoded remembers what metas were decoded from; all clones share it.
 	decoded map[string]*snapshot.Metadata
 }
@@ -35,7 +37,7 @@ type lasting struct {
 func newLasting() *lasting {
 	return &lasting{
 		blobs: map[string][]byte{}, brokers: newBrokers(), metas: map[string]*snapshot.Metadata{},
-		records: map[string][]Record{}, outputs: map[string]output{}, decoded: map[string]*snapshot.Metadata{},
+		records: map[string][]Record{}, outputs: map[string]output{}, copied: map[string]int{}, decoded: map[string]*snapshot.Metadata{},
 	}
 }
 
@@ -43,6 +45,7 @@ func (l *lasting) clone() *lasting {
 	c := *l
 	c.blobs, c.metas, c.brokers = maps.Clone(l.blobs), maps.Clone(l.metas), l.brokers.clone()
 	c.records, c.outputs = maps.Clone(l.records), maps.Clone(l.outputs)
+	c.copied = maps.Clone(l.copied)
 	for root, records := range c.records {
 		c.records[root] = slices.Clip(records)
 	}
@@ -74,6 +77,27 @@ func (l *lasting) drop(path string) {
 		delete(l.blobs, path)
 		delete(l.metas, path)
 	}
+}
+
+// copyDirectory copies all of a job's directory, in an instant, unless that was
+// done before.
+func (l *lasting) copyDirectory(from, to string, base []int) {
+	if _, ok := l.copied[to]; ok {
+		return
+	}
+	for at, data := range maps.Clone(l.blobs) {
+		rest, ok := strings.CutPrefix(at, from+"/")
+		if !ok {
+			continue
+		}
+		l.put(to+"/"+rest, data)
+		if m := l.metas[at]; m != nil {
+			l.metas[to+"/"+rest] = m
+		}
+	}
+	l.records[to] = slices.Clone(l.records[from])
+	l.copied[to] = len(l.records[to])
+	l.outputs[to] = output{base: base}
 }
 
 // blobsOf are the blobs of one directory, as the fiber that runs sees them.

@@ -19,8 +19,10 @@ import (
 
 // command is how a process is started, and what its user does then.
 type command struct {
-	root          string // "/weir" if empty
-	from          string // -s
+	root string // "/weir" if empty
+	from string // -s
+	// copies is the root of which this one is a copy, if it is not there yet.
+	copies        string
 	rewind, fresh bool
 	// script: r reads a record in each subtask; c takes a checkpoint and waits
 	// for it, C does not wait; s takes a savepoint; S stops with one; x
@@ -82,6 +84,10 @@ func (p *proc) kill() {
 
 // main lives as long as the process.
 func (p *proc) main() {
+	if p.copies != "" {
+		// As long as it has begun nothing it has nothing to publish.
+		p.u.copyDirectory(p.copies, p.root, slices.Repeat([]int{p.u.sc.records}, p.u.sc.subtasks))
+	}
 	err := p.start()
 	if err == nil {
 		err = p.run()

@@ -138,6 +138,14 @@ var neededRules = []needed{
 	{"ids of one's own attempt", []switches{{model: ownIDs}}, scenario{
 		commands: []command{{script: "rcr"}, {script: "rc"}}, budget: budget{pauses: 2},
 	}},
+	{"a lineage of its own for a copy", []switches{{rules: lineageByPlace}}, scenario{
+		setup:    []command{{script: "rcx"}},
+		commands: []command{{script: "rcr"}, {root: "/copy", copies: "/weir", script: "r"}}, budget: budget{pauses: 1},
+	}},
+	{"leave what others opened", []switches{{rules: leaveOthers}}, scenario{
+		setup:    []command{{script: "rcx"}, {root: "/copy", copies: "/weir", fresh: true, script: "rx"}},
+		commands: []command{{script: "rcr"}, {root: "/copy", script: "r"}}, budget: budget{pauses: 1},
+	}},
 	{"sweep earlier attempts, reading the ledger again", []switches{{model: sweepEarlier}, {model: rereadInSweep}}, scenario{
 		setup: []command{{script: "rcx"}}, commands: []command{{script: "rc"}, {script: "rc"}},
 		budget: budget{pauses: 2}, only: deviates(firstRecord, "main", "records", "commits"),

@@ -56,6 +56,16 @@ var explorations = []scenario{
 		},
 		finishers: []command{{}, {root: "/copy", from: "/sp/savepoint-job-2", refusable: true}}, budget: budget{pauses: 1, crashes: 1},
 	},
+	{
+		name: "copied with its ledger", setup: []command{{script: "rcx"}, {root: "/copy", copies: "/weir", script: "rx"}},
+		commands:  []command{{script: "rcr"}, {root: "/copy", script: "r"}},
+		finishers: []command{{}, {root: "/copy"}}, budget: budget{pauses: 1, crashes: 1},
+	},
+	{
+		name: "copied with its ledger and begun anew", setup: []command{{script: "rcx"}, {root: "/copy", copies: "/weir", fresh: true, script: "rx"}},
+		commands:  []command{{script: "rcr"}, {root: "/copy", script: "r"}},
+		finishers: []command{{}, {root: "/copy"}}, budget: budget{pauses: 1},
+	},
 }
 
 // The explorer runs the real start (newStart, start.run, ResolveSinks), the

@@ -31,6 +31,11 @@ const (
 	proveByLedger
 	// proveByDescent: other snapshots than descendants prove nothing.
 	proveByDescent
+	// lineageByPlace: a directory under another name has a lineage of its own.
+	lineageByPlace
+	// leaveOthers: of former lineages only what this ledger's attempts opened,
+	// under this name, is ended.
+	leaveOthers
 )
 
 func (r rules) off(rule rules) bool { return r&rule != 0 }

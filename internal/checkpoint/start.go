@@ -266,6 +266,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
 		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Process: s.Process, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
 	}
+	h.without = s.without
 	_, moved := h.moved(r.Storage)
 	if r.Lineage == "" || moved || s.req.Fresh && h.carriedOut(s.req, nil) == 0 {
 		r.Lineage = s.NewLineage()
