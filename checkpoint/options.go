@@ -71,8 +71,15 @@ type Options struct {
 	Retained int
 	// Retention defaults to RetainAlways.
 	Retention Retention
+	// Incremental writes only what has changed since the checkpoint before where
+	// keyed state lies in memory, and from time to time a part of the rest, so that what a
+	// restore has to read stays within bounds. It takes 8 bytes of memory per
+	// key and operator. Checkpoints of the lsm backend are always incremental,
+	// savepoints never.
+	Incremental bool
 	// Dir is where checkpoints and the ledger are kept, each job in a
-	// subdirectory of its own: a path, or Memory. Empty, the default, means
+	// subdirectory of its own: a path, a URL (see runner.WithStorage), or
+	// Memory. Empty, the default, means
 	// that there are no checkpoints.
 	Dir string
 	// SavepointDir is where savepoints go that are asked for without a

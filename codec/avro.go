@@ -10,8 +10,8 @@ import (
 
 // Avro encodes values in the binary form of Avro, without any frame, by a schema
 // inferred from the type, which the format carries: so state that was stored
-// for an older form of the type can be read (Resolver), fields may be added, left
-// out and reordered, and snapshots be looked into without the program.
+// for an older form of the type can be read (Resolve), fields may be added, left
+// out, reordered and renamed, and snapshots be looked into without the program.
 //
 // Structs are records with the names of their fields or of their avro:"name"
 // tags; pointers are unions with null. A nil slice or map decodes as an empty
@@ -35,17 +35,16 @@ func Avro[T any]() (Codec[T], error) {
 			t, shape.tagged, shape.untagged)
 	}
 	options := customTypes(shape.tagged == "")
-	c := avroCodec[T]{options: options, boxed: t.Kind() != reflect.Struct || isTextual(t) || t == timeType}
+	c := avroCodec[T]{boxed: t.Kind() != reflect.Struct || isTextual(t) || t == timeType}
 	if c.boxed {
-		c.encode, err = avro.SchemaFor[box[T]](append(options, avro.WithName("value"))...)
+		c.schema, err = avro.SchemaFor[box[T]](append(options, avro.WithName("value"))...)
 	} else {
-		c.encode, err = avro.SchemaFor[T](append(options, avro.WithName(recordName(t.Name())))...)
+		c.schema, err = avro.SchemaFor[T](append(options, avro.WithName(recordName(t.Name())))...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("no Avro schema for %s: %w", t, err)
 	}
-	c.decode = c.encode
-	c.format = Format{ID: "avro", Version: 1, Schema: c.encode.String()}
+	c.format = Format{ID: "avro", Version: 1, Schema: c.schema.String()}
 	return c, nil
 }
 
@@ -55,10 +54,9 @@ type box[T any] struct {
 }
 
 type avroCodec[T any] struct {
-	encode, decode *avro.Schema
-	format         Format
-	options        []avro.SchemaOpt
-	boxed          bool
+	schema *avro.Schema
+	format Format
+	boxed  bool
 }
 
 func (c avroCodec[T]) Format() Format { return c.format }
@@ -67,9 +65,9 @@ func (c avroCodec[T]) Append(dst []byte, v T) ([]byte, error) {
 	var out []byte
 	var err error
 	if c.boxed {
-		out, err = c.encode.AppendEncode(dst, &box[T]{v})
+		out, err = c.schema.AppendEncode(dst, &box[T]{v})
 	} else {
-		out, err = c.encode.AppendEncode(dst, &v)
+		out, err = c.schema.AppendEncode(dst, &v)
 	}
 	if err != nil {
 		return dst, fmt.Errorf("encode avro: %w", err)
@@ -82,9 +80,9 @@ func (c avroCodec[T]) Decode(src []byte) (T, error) {
 	var rest []byte
 	var err error
 	if c.boxed {
-		rest, err = c.decode.Decode(src, &v)
+		rest, err = c.schema.Decode(src, &v)
 	} else {
-		rest, err = c.decode.Decode(src, &v.V)
+		rest, err = c.schema.Decode(src, &v.V)
 	}
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%d bytes too many", len(rest))
@@ -94,23 +92,6 @@ func (c avroCodec[T]) Decode(src []byte) (T, error) {
 		return zero, &DecodeError{Format: "avro", Offset: len(src) - len(rest), Err: err}
 	}
 	return v.V, nil
-}
-
-// Resolve implements Resolver by the rules of Avro for a writer's and a
-// reader's schema.
-func (c avroCodec[T]) Resolve(stored Format) (Codec[T], error) {
-	if stored.ID != c.format.ID || stored.Version != c.format.Version {
-		return nil, incompatible(stored, c.format, nil)
-	}
-	writer, err := avro.Parse(stored.Schema, c.options...)
-	if err != nil {
-		return nil, incompatible(stored, c.format, err)
-	}
-	c.decode, err = avro.Resolve(writer, c.encode)
-	if err != nil {
-		return nil, incompatible(stored, c.format, err)
-	}
-	return c, nil
 }
 
 // Logical types of ours, for Go types that would lose something in those of

@@ -442,10 +442,10 @@ func TestResolveRefuses(t *testing.T) {
 	stored := old.Format()
 	stored.Schema = strings.Replace(stored.Schema, `"v1"`, `"changed"`, 1)
 	_, errType := Resolve(now, stored)
-	_, errID := Resolve(now, JSON[changed]().Format())
+	_, errID := Resolve(JSON[changed](), now.Format())
 	_, errVersion := Resolve(now, Format{ID: "avro", Version: 2, Schema: stored.Schema})
 	_, errSchema := Resolve(now, Format{ID: "avro", Version: 1, Schema: "{"})
-	_, errScalar := Resolve(Int64(), Int32().Format())
+	_, errScalar := Resolve(Int32(), Int64().Format())
 	for i, err := range []error{errType, errID, errVersion, errSchema, errScalar} {
 		if !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "stored as") || !strings.Contains(err.Error(), "wanted as") {
 			t.Errorf("case %d: error %v", i, err)

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"fmt"
 	"reflect"
 	"time"
 )
@@ -100,48 +99,4 @@ func integerFor[T any](t reflect.Type) Codec[T] {
 		return textual[T]{}
 	}
 	return c
-}
-
-// Resolver is a codec that can read what older versions of it, or of its type,
-// have written.
-type Resolver[T any] interface {
-	Codec[T]
-	// Resolve returns a codec that decodes stored and encodes as before. Its
-	// errors wrap ErrIncompatible.
-	Resolve(stored Format) (Codec[T], error)
-}
-
-// Resolve returns a codec that decodes what is stored in the given format:
-// c itself if that is its format, else what c, being a Resolver, makes of it.
-// Values that the codec returned encodes are in the format of c. The error
-// wraps ErrIncompatible and names both formats.
-func Resolve[T any](c Codec[T], stored Format) (Codec[T], error) {
-	wanted := c.Format()
-	if stored == wanted {
-		return c, nil
-	}
-	r, ok := c.(Resolver[T])
-	if !ok {
-		return nil, incompatible(stored, wanted, nil)
-	}
-	return r.Resolve(stored)
-}
-
-func incompatible(stored, wanted Format, cause error) error {
-	err := fmt.Errorf("%w: stored as %s, wanted as %s", ErrIncompatible, stored.describe(), wanted.describe())
-	if cause != nil {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
-}
-
-func (f Format) describe() string {
-	s := fmt.Sprintf("%s version %d", f.ID, f.Version)
-	if f.Size > 0 {
-		s += fmt.Sprintf(" of %d bytes", f.Size)
-	}
-	if f.Schema != "" {
-		s += " with schema " + f.Schema
-	}
-	return s
 }

@@ -46,6 +46,7 @@ func (p *program) runJob(inv *invocation) int {
 		logger: logger, registerer: p.opts.registerer,
 		request:    r,
 		standby:    p.opts.standby || inv.standby,
+		schemes:    p.opts.schemes,
 		acceptLoss: cmp.Or(inv.acceptLoss, p.opts.acceptLoss),
 		newEngine:  p.newEngine, events: inv.output == "json",
 		runtimeDirs: p.runtimeDirs,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/storage"
 	"github.com/weirstream/weir/stream"
 )
 
@@ -20,6 +21,7 @@ type surroundings struct {
 	registerer prometheus.Registerer
 	request    request
 	standby    bool
+	schemes    []storage.Scheme
 	acceptLoss int64
 	newEngine  engineMaker
 	// events makes the tracker keep events for a reporter.
@@ -62,7 +64,7 @@ func (j *job) start(s surroundings) (*execution, error) {
 	x.canceled, x.cancel = context.WithCancel(context.Background())
 	o := j.engineOptions()
 	o.Rewind, o.Fresh, o.Nth = s.request.rewind > 0, s.request.fresh > 0, max(s.request.rewind, s.request.fresh)
-	o.Standby, o.AcceptLoss = s.standby, s.acceptLoss
+	o.Standby, o.AcceptLoss, o.Schemes = s.standby, s.acceptLoss, s.schemes
 	o.Logger, o.Registerer, o.OnEvent = s.logger, registerer, x.tracker.event
 	var err error
 	if x.engine, err = s.newEngine(j.graph, o); err != nil {
@@ -139,7 +141,7 @@ func run(ctx context.Context, name string, build func(*stream.Job), o options, n
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
-	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, request: r, standby: o.standby, acceptLoss: o.acceptLoss, newEngine: newEngine})
+	x, err := j.start(surroundings{logger: logger, registerer: o.registerer, request: r, standby: o.standby, schemes: o.schemes, acceptLoss: o.acceptLoss, newEngine: newEngine})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}

@@ -93,6 +93,9 @@ func (inv *invocation) rows() []row {
 	if inv.command == "graph" {
 		return append(rows, row{"output", "", "FORM", "Form of the graph: text, json or mermaid. Default text.", text(&inv.output)})
 	}
+	if inv.command == "check" {
+		return append(rows, row{"output", "", "FORM", "Form of the answer: text or json. Default text.", text(&inv.output)})
+	}
 	return append(rows,
 		row{"rewind", "", "", "Let --restore go back behind output that is committed already. It is written a second time. The job goes to a place once, so that a supervisor can repeat the flags; --rewind=2 goes there a second time.", inv.times(&inv.rewind)},
 		row{"fresh", "", "", "Begin anew, without the state of earlier runs. Once, too, as long as the job has not finished; --fresh=2 begins a second time.", inv.times(&inv.fresh)},
@@ -201,7 +204,8 @@ func writeHelp(w io.Writer, name string) {
 Usage:
   %[1]s run [flags]      run the job until its input ends or it is stopped
   %[1]s graph [flags]    show the plan and every option with its value and origin
-  %[1]s help [topic]     help on run, graph or options
+  %[1]s check -s PATH    tell whether the job restores a snapshot, and change nothing
+  %[1]s help [topic]     help on run, graph, check or options
 
 A signal (Ctrl-C, SIGTERM) stops the job with a final snapshot; the same
 command goes on from there. A second signal ends it at once, which is safe, too.
@@ -211,10 +215,13 @@ Exit codes: 0 finished or stopped, 1 failed, 2 wrong usage, 130 second signal.
 
 func (inv *invocation) writeHelp(w io.Writer, name string) {
 	what := "run the job until its input ends or it is stopped"
-	if inv.command == "graph" {
+	switch inv.command {
+	case "graph":
 		what = "show the plan and every option with its value and origin"
+	case "check":
+		what = "tell whether the job restores the snapshot of -s with these flags, with all reasons if it does not; nothing is opened, claimed or written. Exit code 1 if it does not"
 	}
-	fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s.\n\nFlags:\n", name, inv.command, strings.ToUpper(what[:1])+what[1:])
+	fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s\nFlags:\n", name, inv.command, wrap(strings.ToUpper(what[:1])+what[1:]+".", ""))
 	for _, r := range inv.rows() {
 		left := "    "
 		if r.short != "" {

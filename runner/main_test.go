@@ -156,7 +156,7 @@ func TestHelp(t *testing.T) {
 		f.Bool("slow", false, "take your time")
 	})
 	for args, file := range map[string]string{
-		"help": "help.txt", "help run": "help-run.txt", "run --help": "help-run.txt", "graph -h": "help-graph.txt", "help options": "help-options.txt",
+		"help": "help.txt", "help run": "help-run.txt", "run --help": "help-run.txt", "graph -h": "help-graph.txt", "help check": "help-check.txt", "help options": "help-options.txt",
 	} {
 		h := newHarness(buildPipe, nil, own)
 		if code := h.run(strings.Fields(args)); code != exitDone {
@@ -344,7 +344,7 @@ parallelism.default: 3
 execution:
   checkpointing: {interval: 5 s, dir: /from/file, timeout: 2 min, num-retained: 5, externalized-checkpoint-retention: DELETE_ON_CANCELLATION, min-pause: 7 s}
 restart-strategy: {type: failure-rate, failure-rate.max-failures-per-interval: 4}
-state.memory.budget: 64 mb
+state.backend.heap.memory: 64 mb
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ state.memory.budget: 64 mb
 	}
 	o := made().opts
 	c := o.Checkpoint
-	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.MemoryBudget, o.RestorePath, o.Rewind, o.Fresh, o.Nth, o.AcceptLoss,
+	got := fmt.Sprint(o.Parallelism, o.MaxParallelism, o.BufferTimeout, o.WatermarkInterval, o.HeapMemory, o.RestorePath, o.Rewind, o.Fresh, o.Nth, o.AcceptLoss,
 		c.Interval, c.Dir, c.Timeout, c.Retained, c.Retention, c.MinPause, c.Mode, c.MaxConcurrent, " ", o.Restart)
 	want := fmt.Sprint(3, 64, "3ms", "200ms", 64<<20, "/snap", true, false, 3, 7,
 		"7s", "/from/env", "4m0s", 5, "delete-on-cancel", "7s", "exactly-once", 1, " ", "failure-rate: at most 4 failures in 1m0s, 1s apart")
@@ -384,7 +384,8 @@ func TestGraphCommand(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, h.err.String())
 		}
 		golden(t, "graph."+form, sites.ReplaceAllString(h.out.String(), "_test.go:N"))
-		if want := "test-job: warning: environment WEIR_STATE_BACKEND: state.backend is the old name of state.backend.type; use that\n"; h.err.String() != want {
+		if want := "test-job: warning: environment WEIR_STATE_BACKEND: state.backend is the old name of state.backend.type; use that\n" +
+			"test-job: warning: environment WEIR_STATE_BACKEND: state backend filesystem means heap; snapshots go to execution.checkpointing.dir\n"; h.err.String() != want {
 			t.Errorf("stderr %q", h.err.String())
 		}
 	}

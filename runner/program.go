@@ -48,13 +48,15 @@ func (p *program) run(args []string) int {
 		return p.withFlags(command, rest, p.runJob)
 	case "graph":
 		return p.withFlags(command, rest, p.showGraph)
+	case "check":
+		return p.withFlags(command, rest, p.checkRestore)
 	case "help", "-h", "-help", "--help":
 		return p.help(rest)
 	}
 	if strings.HasPrefix(command, "-") {
 		return p.misuse("", "%s stands before the command; write: %s run %s", command, p.name, strings.Join(args, " "))
 	}
-	return p.misuse("", "unknown command %q; commands are run, graph and help", command)
+	return p.misuse("", "unknown command %q; commands are run, graph, check and help", command)
 }
 
 func (p *program) help(args []string) int {
@@ -65,7 +67,7 @@ func (p *program) help(args []string) int {
 	switch topic {
 	case "":
 		writeHelp(p.stdout, p.name)
-	case "run", "graph":
+	case "run", "graph", "check":
 		inv, err := newInvocation(topic, p.opts.flags)
 		if err != nil {
 			return p.misuse("", "%v", err)
@@ -74,7 +76,7 @@ func (p *program) help(args []string) int {
 	case "options":
 		writeOptions(p.stdout)
 	default:
-		return p.misuse("", "no help on %q; topics are run, graph and options", topic)
+		return p.misuse("", "no help on %q; topics are run, graph, check and options", topic)
 	}
 	return exitDone
 }

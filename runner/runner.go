@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/internal/discovery"
+	"github.com/weirstream/weir/storage"
 	"github.com/weirstream/weir/stream"
 )
 
@@ -23,7 +24,7 @@ import (
 // name names the job, its snapshots and its metrics; build is called once, and
 // must only describe.
 //
-// Commands are run, graph and help. The exit code is 0 when the job finished,
+// Commands are run, graph, check and help. The exit code is 0 when the job finished,
 // was suspended or was cancelled, 1 when it failed, 2 for a command line or configuration
 // that is wrong, 130 when a second signal ended the process at once. The first
 // SIGINT or SIGTERM suspends the job: it takes a final snapshot, from which
@@ -73,6 +74,7 @@ type options struct {
 	// rewind and fresh are which time they are meant, 0 for not.
 	rewind, fresh int
 	standby       bool
+	schemes       []storage.Scheme
 	// acceptLoss is a snapshot's id, 0 for none.
 	acceptLoss int64
 	flags      []func(*flag.FlagSet)
@@ -151,6 +153,14 @@ func WithFreshAgain(n int) Option { return func(o *options) { o.fresh = n } }
 // the same checkpoint directory, on a file system with locks.
 func WithStandby() Option { return func(o *options) { o.standby = true } }
 
+// WithStorage lets URLs stand wherever a directory of checkpoints or savepoints
+// does: runner.WithStorage(s3.Storage()), with the module
+// github.com/weirstream/weir/storage/s3, serves --checkpoint-dir
+// s3://bucket/weir.
+func WithStorage(schemes ...storage.Scheme) Option {
+	return func(o *options) { o.schemes = append(o.schemes, schemes...) }
+}
+
 // WithAcceptLoss lets the job go on from the snapshot with this id although
 // transactions that it holds are lost, or their outcome is unknown: their
 // output is missing for good. It counts for that snapshot only, so that it
@@ -164,7 +174,7 @@ func WithHTTP(addr string) Option {
 	return func(o *options) { o.set(config.HTTPAddress, addr, "runner.WithHTTP") }
 }
 
-// Flags adds flags of the job's own to the commands run and graph. They are
+// Flags adds flags of the job's own to the commands run, graph and check. They are
 // parsed before build runs. Run ignores it.
 func Flags(define func(*flag.FlagSet)) Option {
 	return func(o *options) { o.flags = append(o.flags, define) }

@@ -152,6 +152,7 @@ func (j *job) checkpoints() checkpoint.Options {
 		Dir:               j.text(config.CheckpointDir),
 		SavepointDir:      j.text(config.SavepointDir),
 	}
+	c.Incremental = config.Get[bool](j.values, config.CheckpointIncremental)
 	if j.text(config.CheckpointMode) == config.AtLeastOnce {
 		c.Mode = checkpoint.AtLeastOnce
 	}
@@ -195,11 +196,12 @@ func (j *job) engineOptions() embedded.Options {
 		Checkpoint:            j.checkpoints(),
 		Restart:               j.restarts(),
 		RestorePath:           j.text(config.RestorePath),
+		Claim:                 j.text(config.ClaimMode) == config.Claim,
 		AllowNonRestoredState: config.Get[bool](j.values, config.AllowNonRestored),
 		BufferTimeout:         j.duration(config.BufferTimeout),
 		WatermarkInterval:     j.duration(config.WatermarkInterval),
-		MemoryBudget:          config.Get[int64](j.values, config.MemoryBudget),
 		StateBackend:          embedded.Backend(j.text(config.StateBackend)),
+		HeapMemory:            config.Get[int64](j.values, config.HeapMemory),
 		LSMMemory:             config.Get[int64](j.values, config.LSMMemory),
 		LSMDir:                j.text(config.LSMDir),
 	}
@@ -225,6 +227,9 @@ func codeEntries(o stream.JobOptions) []config.Entry {
 	es.text(config.CheckpointRetention, string(c.Retention))
 	es.text(config.CheckpointDir, c.Dir)
 	es.text(config.SavepointDir, c.SavepointDir)
+	if c.Incremental {
+		es.text(config.CheckpointIncremental, "true")
+	}
 	if c.PreferCheckpoint {
 		es.text(config.PreferCheckpoint, "true")
 	}

@@ -49,6 +49,10 @@ func (c *aggregate[In, Acc, Out]) init(o options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.migrations.check(reflect.TypeFor[Acc]()); err != nil {
+		return err
+	}
+	f.fresh = c.agg.Init // of a []byte it is not asked for
 	c.adopt(f)
 	c.f.Detail = c.agg.Kind()
 	c.flat = c.form.class == byt

@@ -93,6 +93,21 @@ func BenchmarkMapString16(b *testing.B) {
 	}
 }
 
+// BenchmarkMapFirstChange changes a large map for the first time since a barrier.
+func BenchmarkMapFirstChange(b *testing.B) {
+	s, m := newStore(b, 1, func(r *Registry) Map[int64, int64] { return MapIn[int64, int64](r, "m") })
+	s.seek(0)
+	for k := range int64(100_000) {
+		_ = m.Put(k, k)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		v := s.cur.Arena.Freeze()
+		_ = m.Put(77_777, 1)
+		s.cur.Arena.Thaw(v)
+	}
+}
+
 // BenchmarkMapFill puts and removes 100,000 entries; ns per entry.
 func BenchmarkMapFill(b *testing.B) {
 	s, m := newStore(b, 1, func(r *Registry) Map[int64, int64] { return MapIn[int64, int64](r, "m") })

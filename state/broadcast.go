@@ -6,7 +6,7 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -123,10 +123,11 @@ func (b *Broadcast[K, V]) Clear() error {
 
 // broadcastMap is what the copies of a Broadcast handle share.
 type broadcastMap[K comparable, V any] struct {
-	name   string
-	reg    *Registry
-	keys   mapKey[K]
-	values codec.Codec[V]
+	name       string
+	reg        *Registry
+	keys       mapKey[K]
+	values     form[V]
+	migrations migrations
 	// index has the positions by the encoded keys.
 	index map[string]int
 	// entries are in the order of their first Put, with gaps.
@@ -144,9 +145,10 @@ type broadcastEntry[K comparable, V any] struct {
 
 func (m *broadcastMap[K, V]) init(o options) error {
 	var err error
-	if m.values, err = valueCodec[V](o); err != nil {
+	if m.values, err = operatorForm[V](o); err != nil {
 		return err
 	}
+	m.migrations = o.migrations
 	kc, err := codecOf[K](o.keyCodec)
 	if err != nil {
 		return err
@@ -211,8 +213,8 @@ func (m *broadcastMap[K, V]) closeGaps() {
 	m.entries = live
 }
 
-func (m *broadcastMap[K, V]) form() snapshot.ListState {
-	return snapshot.ListState{Name: m.name, Kind: snapshot.BroadcastMap, Format: m.values.Format(), Key: m.keys.format}
+func (m *broadcastMap[K, V]) describe() snapshot.ListState {
+	return snapshot.ListState{Name: m.name, Kind: snapshot.BroadcastMap, Format: m.values.format, Key: m.keys.format}
 }
 
 // encode puts all entries into one item.
@@ -221,7 +223,7 @@ func (m *broadcastMap[K, V]) encode() ([][]byte, error) {
 		return nil, nil
 	}
 	var all, value []byte
-	size := m.values.Format().Size
+	size := m.values.format.Size
 	for i := range m.entries {
 		p := &m.entries[i]
 		if !p.live {
@@ -232,7 +234,7 @@ func (m *broadcastMap[K, V]) encode() ([][]byte, error) {
 			return nil, err
 		}
 		all = snapshot.AppendItem(all, m.keys.size, key)
-		if value, err = m.values.Append(value[:0], p.val); err != nil {
+		if value, err = m.values.codec.Append(value[:0], p.val); err != nil {
 			return nil, fmt.Errorf("encode the value of key %v: %w", p.key, err)
 		}
 		if size > 0 && len(value) != size {
@@ -243,11 +245,23 @@ func (m *broadcastMap[K, V]) encode() ([][]byte, error) {
 	return [][]byte{all}, nil
 }
 
-func (m *broadcastMap[K, V]) decode(items [][]byte) error {
+func (m *broadcastMap[K, V]) check(stored snapshot.ListState) error {
+	if !entry.SameFormat(stored.Key, m.keys.format) {
+		return errMapKey
+	}
+	_, err := m.values.from(stored.Format, m.migrations)
+	return err
+}
+
+func (m *broadcastMap[K, V]) decode(stored snapshot.ListState) error {
+	conv, err := m.values.from(stored.Format, m.migrations)
+	if err != nil {
+		return err
+	}
 	m.reset(0)
-	for _, data := range items {
+	for _, data := range stored.Items {
 		for len(data) > 0 {
-			rest, err := m.decodeEntry(data)
+			rest, err := m.decodeEntry(data, conv)
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", len(m.index)+1, err)
 			}
@@ -258,7 +272,7 @@ func (m *broadcastMap[K, V]) decode(items [][]byte) error {
 }
 
 // decodeEntry takes an entry off data and returns the rest.
-func (m *broadcastMap[K, V]) decodeEntry(data []byte) (rest []byte, err error) {
+func (m *broadcastMap[K, V]) decodeEntry(data []byte, conv conversion) (rest []byte, err error) {
 	stored, data, err := snapshot.Item(data, m.keys.size)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
@@ -267,11 +281,11 @@ func (m *broadcastMap[K, V]) decodeEntry(data []byte) (rest []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	value, rest, err := snapshot.Item(data, m.values.Format().Size)
+	value, rest, err := snapshot.Item(data, conv.size)
 	if err != nil {
 		return nil, fmt.Errorf("value of key %v: %w", k, err)
 	}
-	v, err := m.values.Decode(value)
+	v, err := decodeStored(&m.values, conv, value)
 	if err != nil {
 		return nil, fmt.Errorf("decode the value of key %v: %w", k, err)
 	}

@@ -191,7 +191,7 @@ func TestBroadcastDamaged(t *testing.T) {
 		"twice":         {item("a", "1", "a", "2"), "key a comes twice"},
 	} {
 		r, b := newBroadcast[string, string](t)
-		s := b.m.form()
+		s := b.m.describe()
 		s.Items = [][]byte{c.item}
 		err := r.RestoreLists([]snapshot.ListState{s})
 		wants(t, fmt.Errorf("%s: %w", name, err), `operator "op"`, `broadcast state "rules"`, c.says)
@@ -209,7 +209,7 @@ func FuzzBroadcast(f *testing.F) {
 	f.Add([]byte{1, 'k'})
 	f.Fuzz(func(t *testing.T, item []byte) {
 		r, b := newBroadcast[string, int64](t)
-		s := b.m.form()
+		s := b.m.describe()
 		s.Items = [][]byte{item}
 		if r.RestoreLists([]snapshot.ListState{s}) != nil {
 			return

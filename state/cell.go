@@ -19,6 +19,8 @@ type cell struct {
 	cur *entry.Cursor
 	f   *entry.Field
 	ttl ttl
+	// migrations are those to the type of the values.
+	migrations migrations
 }
 
 // current returns the current entry.
@@ -72,11 +74,7 @@ type single[T any] struct {
 
 // init completes the field once the form is known.
 func (c *single[T]) init(o options) error {
-	given, err := codecOf[T](o.codec)
-	if err != nil {
-		return err
-	}
-	f, err := newForm(given)
+	f, err := formOf[T](o)
 	if err != nil {
 		return err
 	}
@@ -90,13 +88,14 @@ func (c *single[T]) adopt(f form[T]) {
 	c.f.Format = c.form.format
 	if c.ttl.on() {
 		c.at = timeSize
-		c.f.Expire = c.expire
+		c.f.Expire, c.f.Prune = c.expire, c.ttl.pruneValue
 		if c.f.Format.Size > 0 {
 			c.f.Format.Size += timeSize
 		}
 	}
 	c.f.Size = c.at + c.form.slot
 	c.f.Append, c.f.Load, c.f.Clear = c.appendTo, c.load, c.clear
+	c.f.Convert = c.convert
 	if c.form.class != inline {
 		c.f.Touch = func(p unsafe.Pointer, a *memory.Arena) byte { return c.form.touch(c.slot(p), a) }
 	}

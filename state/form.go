@@ -47,6 +47,8 @@ type form[T any] struct {
 	codec  codec.Codec[T]
 	// nilable values are pointers or interfaces.
 	nilable bool
+	// fresh makes an accumulator of no record; nil for other values.
+	fresh func(*T)
 	// format is the encoding in snapshots.
 	format codec.Format
 	// scratch is where values are encoded, on the owner's goroutine only.
@@ -78,6 +80,18 @@ func newForm[T any](c codec.Codec[T]) (form[T], error) {
 		return form[T]{}, fmt.Errorf("values of type %v cannot be encoded: %w", t, err)
 	}
 	return form[T]{class: coded, slot: textSize, codec: c, nilable: nilable, format: c.Format()}, nil
+}
+
+// formOf settles the form of the values of a state by its options.
+func formOf[T any](o options) (form[T], error) {
+	given, err := codecOf[T](o.codec)
+	if err != nil {
+		return form[T]{}, err
+	}
+	if err := o.migrations.check(reflect.TypeFor[T]()); err != nil {
+		return form[T]{}, err
+	}
+	return newForm(given)
 }
 
 // named tells that values of an integer type have names, which are what is to

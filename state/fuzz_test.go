@@ -49,6 +49,49 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
+// FuzzPrune: what is left of an encoded value is what a restore at that time
+// leaves of it, and a value that does not load is not pruned to one that does.
+func FuzzPrune(f *testing.F) {
+	names := make([]string, 0, len(kinds))
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		for _, later := range []int64{0, 49, 50} {
+			f.Add(uint8(i), later, seedBytes(f, kinds[name], life{ttl: 50}))
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, later int64, src []byte) {
+		s, _ := newStore(t, 1, func(r *Registry) subject { return kinds[names[int(kind)%len(names)]](r, "state", life{ttl: 50}) })
+		field, now := s.reg.Fields()[0], s.cur.Now
+		if later > 0 && later < 1000 {
+			now += later
+		}
+		left, pruneErr := field.Prune([]byte("before"), src, now)
+		if pruneErr == nil && string(left[:6]) != "before" {
+			t.Fatalf("what was there has become %q", left[:6])
+		}
+		if field.Load(src, true, s.ptr(0), s.cur.Arena, now) != nil {
+			return
+		}
+		if pruneErr != nil {
+			t.Fatalf("%x loads, and cannot be pruned: %v", src, pruneErr)
+		}
+		want := s.snapshot(t).values[0]["state"]
+		left = left[6:]
+		if len(left) > 0 {
+			if err := field.Load(left, true, s.ptr(0), s.cur.Arena, 0); err != nil {
+				t.Fatalf("%x is left of %x and does not load: %v", left, src, err)
+			}
+			left = s.snapshot(t).values[0]["state"]
+		}
+		if string(left) != string(want) {
+			t.Fatalf("pruned to %x, want %x", left, want)
+		}
+	})
+}
+
 func seedBytes(f *testing.F, declare declare, l life) []byte {
 	s, sub := newStore(f, 1, func(r *Registry) subject { return declare(r, "state", l) })
 	s.seek(0)

@@ -42,11 +42,8 @@ type listSlot struct {
 const listSlotSize = unsafe.Sizeof(listSlot{})
 
 func (c *listCell[T]) init(o options) error {
-	given, err := codecOf[T](o.codec)
-	if err != nil {
-		return err
-	}
-	if c.form, err = newForm(given); err != nil {
+	var err error
+	if c.form, err = formOf[T](o); err != nil {
 		return err
 	}
 	c.raw = c.form.layout != nil
@@ -55,11 +52,13 @@ func (c *listCell[T]) init(o options) error {
 		c.head = timeSize
 		c.stride = timeSize + int(align8(c.form.mem))
 		c.f.Expire = c.expire
+		c.f.Prune = c.ttl.pruneElements(c.form.format.Size)
 	}
 	c.plain = !c.raw || c.form.layout.Plain() && c.head+c.form.layout.Size() == c.stride
 	c.f.Format = c.form.format
-	c.f.Format.Size = 0
+	c.f.Format.Size, c.f.ItemSize = 0, c.form.format.Size
 	c.f.Append, c.f.Load, c.f.Clear, c.f.Touch = c.appendTo, c.load, c.clear, c.touch
+	c.f.Convert = c.convert
 	return nil
 }
 

@@ -48,13 +48,22 @@ func (c *listCell[T]) filter(p unsafe.Pointer, a *memory.Arena, now int64, renew
 	}
 }
 
-// expire removes expired elements. They are in the order of their times, so
-// mostly a look at the first is enough; when the clock was set back others wait
-// for it.
+// expire removes expired elements, once they are a part of all of them that is
+// worth the copying. They are in the order of their times, so mostly a look at
+// the first is enough; when the clock was set back others wait for it.
 func (c *listCell[T]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
-	if first := int64(binary.LittleEndian.Uint64(a.Bytes(c.slot(p).block, timeSize))); c.ttl.expired(first, now) {
-		c.filter(p, a, now, false)
+	const part = 8
+	s := c.slot(p)
+	b, dead := a.Bytes(s.block, int(s.used)), 0
+	for len(b) > 0 && part*dead < int(s.count) {
+		at, _, size := c.element(b)
+		if !c.ttl.expired(at, now) {
+			return
+		}
+		dead++
+		b = b[size:]
 	}
+	c.filter(p, a, now, false)
 }
 
 // live counts the elements that have not expired.

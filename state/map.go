@@ -50,7 +50,7 @@ func (m *Map[K, V]) Clear() error {
 	p, err := m.c.current()
 	if err == nil && m.c.f.Has(p) {
 		m.c.f.Clear(p, m.c.cur.Arena)
-		m.c.forgetWalks()
+		m.c.forgetWalks(m.c.slot(p))
 	}
 	return err
 }
@@ -70,22 +70,36 @@ func (m *Map[K, V]) IsEmpty() (bool, error) {
 	return n == 0, err
 }
 
-// All iterates over the entries, in no particular order. While it runs the
-// map may be changed: each entry that is there from the start is visited once
-// unless it is removed before; one that is put meanwhile may be visited or
-// not. Ask Err afterwards. An iteration must end before the function returns.
+// All iterates over the entries in the natural order of their keys: numbers by
+// value, NaN before all others, false before true, strings and byte arrays by their
+// bytes, arrays and structs by their parts from the first on, and keys with a
+// KeyCodec, or with names of their own, by their encoded bytes.
+//
+// While it runs the map may be changed. It visits what is there at its start, each
+// entry once, with the value it has then; one that is removed before its turn is
+// left out, also if it is put again, and one that is put meanwhile is not
+// visited. A Clear ends it. Ask Err afterwards. An iteration must end before
+// the function returns.
+//
+// It looks at all keys at its start, and sorts them unless they were put in order and
+// none was removed.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) { m.c.each(yield) }
+	return func(yield func(K, V) bool) { m.c.each(nil, yield) }
+}
+
+// From iterates, as All does, over the entries whose key is k or comes after it.
+func (m *Map[K, V]) From(k K) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) { m.c.each(&k, yield) }
 }
 
 // Keys iterates over the keys, as All does.
 func (m *Map[K, V]) Keys() iter.Seq[K] {
-	return func(yield func(K) bool) { m.c.each(func(k K, _ V) bool { return yield(k) }) }
+	return func(yield func(K) bool) { m.c.each(nil, func(k K, _ V) bool { return yield(k) }) }
 }
 
 // Values iterates over the values, as All does.
 func (m *Map[K, V]) Values() iter.Seq[V] {
-	return func(yield func(V) bool) { m.c.each(func(_ K, v V) bool { return yield(v) }) }
+	return func(yield func(V) bool) { m.c.each(nil, func(_ K, v V) bool { return yield(v) }) }
 }
 
 // Err returns the error that ended the last iteration early, nil if there
@@ -100,6 +114,8 @@ type mapCell[K comparable, V any] struct {
 	form  form[V]
 	// plain entries lie in a block as they lie in a snapshot.
 	plain bool
+	// words are where keys that are words are compared.
+	words [2][8]byte
 	err   error
 }
 
@@ -115,23 +131,20 @@ func (c *mapCell[K, V]) init(o options) error {
 	if err != nil {
 		return err
 	}
-	vc, err := codecOf[V](o.codec)
-	if err != nil {
-		return err
-	}
 	if c.key, err = newMapKey(kc); err != nil {
 		return err
 	}
-	if c.form, err = newForm(vc); err != nil {
+	if c.form, err = formOf[V](o); err != nil {
 		return err
 	}
 	c.layOut()
 	c.f.Format, c.f.Key = c.form.format, c.key.format
-	c.f.Format.Size = 0
+	c.f.Format.Size, c.f.ItemSize = 0, c.form.format.Size
 	c.f.Append, c.f.Load, c.f.Clear = c.appendTo, c.load, c.clear
-	c.f.Touch = c.touch
+	c.f.Touch, c.f.Convert = c.touch, c.convert
 	if c.ttl.on() {
 		c.f.Expire = c.expire
+		c.f.Prune = c.ttl.pruneElements(c.key.size, c.form.format.Size)
 	}
 	return nil
 }
@@ -148,6 +161,7 @@ func (c *mapCell[K, V]) layOut() {
 	if c.key.size == 0 || c.form.class != inline {
 		t.release = c.releaseEntry
 	}
+	t.layOutPages()
 	t.seedHash()
 	// Texts have no size, and what is not a multiple of 8 is padded.
 	c.plain = c.form.class == inline && c.form.layout.Plain() &&

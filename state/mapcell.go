@@ -66,19 +66,18 @@ func (c *mapCell[K, V]) getTimed(s *slot, i int, e unsafe.Pointer) (v V, ok bool
 		}
 		ok = true
 	}
-	c.read(s, i, at)
+	c.read(s, i, e)
 	return v, ok, nil
 }
 
-// read counts a read of the i-th entry: it removes the entry if it has
+// read counts a read of the i-th entry, e: it removes the entry if it has
 // expired, and renews its time if reads do.
-func (c *mapCell[K, V]) read(s *slot, i int, at int64) {
-	a := c.cur.Arena
+func (c *mapCell[K, V]) read(s *slot, i int, e unsafe.Pointer) {
+	a, at := c.cur.Arena, *timeAt(e)
 	if c.ttl.expired(at, c.cur.Now) {
 		c.removeAt(s, i)
 	} else if c.ttl.onRead && at != c.cur.Now {
-		c.table.own(s, a)
-		*timeAt(c.table.at(s, a, i)) = c.cur.Now
+		*timeAt(c.table.own(s, a, i, e)) = c.cur.Now
 	}
 }
 
@@ -91,9 +90,8 @@ func (c *mapCell[K, V]) contains(k K) (bool, error) {
 	if i < 0 || !c.table.timed {
 		return i >= 0, err
 	}
-	at := *timeAt(e)
-	ok := c.ttl.visible(at, c.cur.Now)
-	c.read(c.slot(p), i, at)
+	ok := c.ttl.visible(*timeAt(e), c.cur.Now)
+	c.read(c.slot(p), i, e)
 	return ok, nil
 }
 
@@ -110,9 +108,8 @@ func (c *mapCell[K, V]) put(k K, v V) error {
 		return c.insert(p, k, v)
 	}
 	s, a := c.slot(p), c.cur.Arena
-	if !a.Writable(s.entries) {
-		c.table.own(s, a)
-		e = c.table.at(s, a, i)
+	if s.paged() || !a.Writable(s.entries) {
+		e = c.table.own(s, a, i, e)
 	}
 	if c.form.class == inline {
 		*(*V)(unsafe.Add(e, c.table.val)) = v
@@ -170,16 +167,18 @@ func (c *mapCell[K, V]) remove(k K) error {
 func (c *mapCell[K, V]) removeAt(s *slot, i int) {
 	if s.count == 1 {
 		c.clear(c.cur.P, c.cur.Arena)
-		c.forgetWalks()
+		c.forgetWalks(s)
 		return
 	}
 	c.table.remove(s, c.cur.Arena, i)
 }
 
-// forgetWalks lets iterations under way start over: nothing is left to visit.
-func (c *mapCell[K, V]) forgetWalks() {
-	for w, pos := range c.table.walks {
-		c.table.walks[w] = min(pos, 0)
+// forgetWalks ends the iterations over a map that is cleared.
+func (c *mapCell[K, V]) forgetWalks(s *slot) {
+	for _, w := range c.table.walks {
+		if w.s == s {
+			w.next = len(w.order)
+		}
 	}
 }
 
@@ -197,18 +196,36 @@ func (c *mapCell[K, V]) len(p unsafe.Pointer) int {
 	return n
 }
 
-// each calls yield for every entry of the current map.
-func (c *mapCell[K, V]) each(yield func(K, V) bool) {
+// each calls yield for every entry of the current map, in the order of the keys;
+// for those from the key on unless it is nil.
+func (c *mapCell[K, V]) each(from *K, yield func(K, V) bool) {
 	p := c.cur.P
 	c.err = nil
 	if p == nil {
 		c.err = ErrNoKey
 		return
 	}
-	w := c.table.startWalk()
-	defer c.table.endWalk(w)
-	for c.cur.P == p && c.f.Has(p) && c.table.walks[w] < int(c.slot(p).count) {
-		k, v, ok, err := c.visit(p, w)
+	var first []byte
+	if from != nil {
+		if first, c.err = c.key.bytes(*from); c.err != nil {
+			return
+		}
+	}
+	if c.f.Has(p) && c.table.timed && !c.ttl.lenient {
+		c.dropExpired(p)
+	}
+	if !c.f.Has(p) {
+		return
+	}
+	w := c.table.startWalk(c.slot(p))
+	defer w.end()
+	c.visitInOrder(w, first)
+	for c.cur.P == p && c.f.Has(p) {
+		i, more := w.step()
+		if !more {
+			return
+		}
+		k, v, ok, err := c.visit(p, i)
 		if err != nil {
 			c.err = err
 			return
@@ -219,11 +236,19 @@ func (c *mapCell[K, V]) each(yield func(K, V) bool) {
 	}
 }
 
-// visit reads the entry at the position of iteration w and moves on.
-func (c *mapCell[K, V]) visit(p unsafe.Pointer, w int) (k K, v V, ok bool, err error) {
+// dropExpired removes all that has expired of the current map.
+func (c *mapCell[K, V]) dropExpired(p unsafe.Pointer) {
+	s, a := c.slot(p), c.cur.Arena
+	for i := int(s.count) - 1; i >= 0; i-- {
+		if c.ttl.expired(*timeAt(c.table.at(s, a, i)), c.cur.Now) {
+			c.removeAt(s, i)
+		}
+	}
+}
+
+// visit reads the i-th entry.
+func (c *mapCell[K, V]) visit(p unsafe.Pointer, i int) (k K, v V, ok bool, err error) {
 	s, a, t := c.slot(p), c.cur.Arena, &c.table
-	i := t.walks[w]
-	t.walks[w]++
 	e := t.at(s, a, i)
 	if !t.timed || c.ttl.visible(*timeAt(e), c.cur.Now) {
 		if k, err = c.key.get(unsafe.Add(e, t.key), t, a); err != nil {
@@ -235,7 +260,7 @@ func (c *mapCell[K, V]) visit(p unsafe.Pointer, w int) (k K, v V, ok bool, err e
 		ok = true
 	}
 	if t.timed {
-		c.read(s, i, *timeAt(e))
+		c.read(s, i, e)
 	}
 	return k, v, ok, nil
 }
@@ -255,23 +280,22 @@ func (c *mapCell[K, V]) clear(p unsafe.Pointer, a *memory.Arena) {
 func (c *mapCell[K, V]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
 	const few, parts = 64, 16
 	s := c.slot(p)
-	if s.sweep == 0 || s.sweep > s.count {
-		s.sweep = s.count
+	at := int(s.sweep &^ pagedBit)
+	if at == 0 || at > int(s.count) {
+		at = int(s.count)
 	}
-	for range max(few, int(s.count)/parts) {
-		if s.sweep == 0 {
-			return
-		}
-		s.sweep--
-		if !c.ttl.expired(*timeAt(c.table.at(s, a, int(s.sweep))), now) {
+	for n := max(few, int(s.count)/parts); n > 0 && at > 0; n-- {
+		at--
+		if !c.ttl.expired(*timeAt(c.table.at(s, a, at)), now) {
 			continue
 		}
 		if s.count == 1 {
 			c.clear(p, a)
 			return
 		}
-		c.table.remove(s, a, int(s.sweep))
+		c.table.remove(s, a, at)
 	}
+	s.sweep = s.sweep&pagedBit | uint32(at)
 }
 
 // touch loads a word of each line of a small map. Of a larger one it would be
@@ -295,20 +319,21 @@ func (c *mapCell[K, V]) touch(p unsafe.Pointer, a *memory.Arena) byte {
 // key and its value.
 func (c *mapCell[K, V]) appendTo(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, error) {
 	s, t := c.slot(p), &c.table
-	n := int(s.count)
-	dst = binary.AppendUvarint(dst, uint64(n))
-	b := v.Bytes(s.entries, small+n*int(t.stride))
-	if c.plain {
-		return append(dst, b[small:]...), nil
-	}
-	for i := range n {
-		e := t.entry(start(b), i)
-		if t.timed {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(*timeAt(e)))
+	dst = binary.AppendUvarint(dst, uint64(s.count))
+	t.runs(s, v, func(entries []byte) {
+		if c.plain {
+			dst = append(dst, entries...)
+			return
 		}
-		dst = c.key.appendItem(dst, unsafe.Add(e, t.key), v)
-		dst = c.form.appendItem(dst, unsafe.Add(e, t.val), v)
-	}
+		for ; len(entries) > 0; entries = entries[t.stride:] {
+			e := start(entries)
+			if t.timed {
+				dst = binary.LittleEndian.AppendUint64(dst, uint64(*timeAt(e)))
+			}
+			dst = c.key.appendItem(dst, unsafe.Add(e, t.key), v)
+			dst = c.form.appendItem(dst, unsafe.Add(e, t.val), v)
+		}
+	})
 	return dst, nil
 }
 

@@ -24,8 +24,11 @@ type mapKey[K comparable] struct {
 	// native keys of 8 bytes are their own word; texts are strings.
 	native, text bool
 	nilable      bool
-	format       codec.Format
-	scratch      []byte
+	// order is that of the keys; in native keys, signed says so.
+	order   keygroup.Order
+	signed  bool
+	format  codec.Format
+	scratch []byte
 }
 
 func newMapKey[K comparable](c codec.Codec[K]) (mapKey[K], error) {
@@ -44,8 +47,9 @@ func newMapKey[K comparable](c codec.Codec[K]) (mapKey[K], error) {
 		return mapKey[K]{}, fmt.Errorf("map keys: %w, or give a KeyCodec", err)
 	}
 	f := enc.Format()
-	k := mapKey[K]{enc: enc, format: f, size: f.Size, word: f.Size > 0 && f.Size <= 8}
+	k := mapKey[K]{enc: enc, order: keygroup.OrderOf[K](), format: f, size: f.Size, word: f.Size > 0 && f.Size <= 8}
 	k.native = littleEndian && enc.InMemory() && f.Size == 8
+	k.signed = k.native && f.ID == "int64"
 	k.text = f.ID == "string"
 	return k, nil
 }
@@ -138,6 +142,18 @@ func (m *mapKey[K]) get(at unsafe.Pointer, t *table, a *memory.Arena) (K, error)
 		return m.decode(m.wordBytes(&w, at))
 	}
 	return m.decode(t.keyView(at, a))
+}
+
+// rank returns the rank of an entry's key.
+func (m *mapKey[K]) rank(at unsafe.Pointer, t *table, a *memory.Arena) uint64 {
+	switch {
+	case m.signed:
+		return keygroup.SignedRank(*(*int64)(at))
+	case m.word:
+		var w [8]byte
+		return m.order.Rank(m.wordBytes(&w, at))
+	}
+	return m.order.Rank(t.keyView(at, a))
 }
 
 // wordBytes writes the word at a place to w and returns the encoded key.

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -42,7 +41,9 @@ type elements[T any] struct{ l *operatorList[T] }
 func elementsIn[T any](r *Registry, name string, kind snapshot.ListKind, opts []Option) elements[T] {
 	l := &operatorList[T]{name: name, kind: kind}
 	var err error
-	l.codec, err = valueCodec[T](collect(opts))
+	o := collect(opts)
+	l.form, err = operatorForm[T](o)
+	l.migrations = o.migrations
 	r.declareOperatorState(name, l, err)
 	return elements[T]{l}
 }
@@ -71,14 +72,15 @@ func (s *elements[T]) Update(vs []T) { s.l.items = slices.Clone(vs) }
 func (s *elements[T]) Clear() { s.l.items = nil }
 
 type operatorList[T any] struct {
-	name  string
-	kind  snapshot.ListKind
-	codec codec.Codec[T]
-	items []T
+	name       string
+	kind       snapshot.ListKind
+	form       form[T]
+	migrations migrations
+	items      []T
 }
 
-func (l *operatorList[T]) form() snapshot.ListState {
-	return snapshot.ListState{Name: l.name, Kind: l.kind, Format: l.codec.Format()}
+func (l *operatorList[T]) describe() snapshot.ListState {
+	return snapshot.ListState{Name: l.name, Kind: l.kind, Format: l.form.format}
 }
 
 func (l *operatorList[T]) encode() ([][]byte, error) {
@@ -88,7 +90,7 @@ func (l *operatorList[T]) encode() ([][]byte, error) {
 		if nilable && isNil(&l.items[i]) {
 			return nil, fmt.Errorf("element %d: %w", i, ErrNil)
 		}
-		b, err := l.codec.Append(nil, l.items[i])
+		b, err := l.form.codec.Append(nil, l.items[i])
 		if err != nil {
 			return nil, fmt.Errorf("encode element %d: %w", i, err)
 		}
@@ -97,10 +99,19 @@ func (l *operatorList[T]) encode() ([][]byte, error) {
 	return items, nil
 }
 
-func (l *operatorList[T]) decode(items [][]byte) error {
-	l.items = make([]T, 0, len(items))
-	for i, b := range items {
-		v, err := l.codec.Decode(b)
+func (l *operatorList[T]) check(stored snapshot.ListState) error {
+	_, err := l.form.from(stored.Format, l.migrations)
+	return err
+}
+
+func (l *operatorList[T]) decode(stored snapshot.ListState) error {
+	conv, err := l.form.from(stored.Format, l.migrations)
+	if err != nil {
+		return err
+	}
+	l.items = make([]T, 0, len(stored.Items))
+	for i, b := range stored.Items {
+		v, err := decodeStored(&l.form, conv, b)
 		if err != nil {
 			return fmt.Errorf("decode element %d: %w", i, err)
 		}

@@ -3,20 +3,24 @@ package state
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // operatorState is a state of a subtask, apart from any key, without its type.
 type operatorState interface {
-	// form describes it, without its content.
-	form() snapshot.ListState
+	// describe returns it without its content.
+	describe() snapshot.ListState
 	// encode returns the content, which does not change when the state does.
 	encode() ([][]byte, error)
-	// decode replaces the content; items are none if nothing is stored.
-	decode(items [][]byte) error
+	// decode replaces the content; there are no items if nothing is stored.
+	decode(stored snapshot.ListState) error
+	// check tells whether what is stored as the same kind can be decoded.
+	check(stored snapshot.ListState) error
 }
 
 // declareOperatorState adds a state of a subtask.
@@ -28,22 +32,41 @@ func (r *Registry) declareOperatorState(name string, s operatorState, err error)
 	}
 }
 
-// valueCodec is the codec of the values of an operator state.
-func valueCodec[T any](o options) (codec.Codec[T], error) {
+// operatorForm is the form of the values of an operator state, which always has
+// a codec.
+func operatorForm[T any](o options) (f form[T], err error) {
 	if o.err != nil {
-		return nil, o.err
+		return f, o.err
 	}
 	if o.ttl.on() {
-		return nil, errors.New("operator state has no time to live")
+		return f, errors.New("operator state has no time to live")
+	}
+	if err := o.migrations.check(reflect.TypeFor[T]()); err != nil {
+		return f, err
 	}
 	c, err := codecOf[T](o.codec)
-	if err != nil || c != nil {
-		return c, err
+	if err == nil && c == nil {
+		if c, err = codec.For[T](); err != nil {
+			err = fmt.Errorf("values of type %s cannot be encoded: %w", typeName[T](), err)
+		}
 	}
-	if c, err = codec.For[T](); err != nil {
-		return nil, fmt.Errorf("values of type %s cannot be encoded: %w", typeName[T](), err)
+	if err != nil {
+		return f, err
 	}
-	return c, nil
+	return newForm(c)
+}
+
+// decodeStored decodes a value of an operator state.
+func decodeStored[T any](f *form[T], c conversion, src []byte) (T, error) {
+	if c.append != nil {
+		b, err := c.append(nil, src)
+		if err != nil {
+			var zero T
+			return zero, err
+		}
+		src = b
+	}
+	return f.codec.Decode(src)
 }
 
 // SnapshotLists encodes the operator states, in the order they were declared.
@@ -51,7 +74,7 @@ func valueCodec[T any](o options) (codec.Codec[T], error) {
 func (r *Registry) SnapshotLists() ([]snapshot.ListState, error) {
 	var lists []snapshot.ListState
 	for _, l := range r.lists {
-		s := l.form()
+		s := l.describe()
 		var err error
 		if s.Items, err = l.encode(); err != nil {
 			return nil, fmt.Errorf("operator %q: %s: %w", r.operator, nameList(s), err)
@@ -68,8 +91,8 @@ func (r *Registry) RestoreLists(stored []snapshot.ListState) error {
 		return err
 	}
 	for _, l := range r.lists {
-		form := l.form()
-		if err := l.decode(partOf(stored, form).Items); err != nil {
+		form := l.describe()
+		if err := l.decode(partOf(stored, form)); err != nil {
 			return fmt.Errorf("operator %q: %s: %w", r.operator, nameList(form), err)
 		}
 	}
@@ -77,21 +100,27 @@ func (r *Registry) RestoreLists(stored []snapshot.ListState) error {
 }
 
 // CheckLists tells whether stored operator states can be restored: each must be
-// declared as the same kind with the same format.
+// declared as the same kind, in a form that what is stored can be converted to.
 func (r *Registry) CheckLists(stored []snapshot.ListState) error {
 	var errs []error
 	for _, s := range stored {
 		want, ok := r.declaredAs(s.Name)
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and no longer declared; declare it again, or drop it with --allow-non-restored-state",
-				r.operator, ErrIncompatible, s.Name, describeList(s)))
-		case want != describeList(s):
-			errs = append(errs, fmt.Errorf("operator %q: %w: state %q is stored as %s and declared as %s; give the new form another name, or restore with the old one",
-				r.operator, ErrIncompatible, s.Name, describeList(s), want))
+		if !ok {
+			errs = append(errs, noLonger(r.operator, s.Name, describeList(s)))
+		} else if err := r.checkList(s); err != nil {
+			errs = append(errs, changed(r.operator, s.Name, describeList(s), want, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (r *Registry) checkList(stored snapshot.ListState) error {
+	for _, l := range r.lists {
+		if d := l.describe(); d.Name == stored.Name && d.Kind == stored.Kind {
+			return l.check(stored)
+		}
+	}
+	return entry.ErrKind
 }
 
 // Declares reports whether there is a state of that name, or timers of that
@@ -108,8 +137,8 @@ func (r *Registry) Declares(name string) bool {
 
 // declaredAs says in words as what a name is declared.
 func (r *Registry) declaredAs(name string) (form string, ok bool) {
-	if i := slices.IndexFunc(r.lists, func(l operatorState) bool { return l.form().Name == name }); i >= 0 {
-		return describeList(r.lists[i].form()), true
+	if i := slices.IndexFunc(r.lists, func(l operatorState) bool { return l.describe().Name == name }); i >= 0 {
+		return describeList(r.lists[i].describe()), true
 	}
 	for _, s := range r.keyedStates() {
 		if s.Name == name {

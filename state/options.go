@@ -15,6 +15,7 @@ type options struct {
 	ttl ttl
 	// codec and keyCodec hold a codec.Codec of the state's type; nil is the default.
 	codec, keyCodec any
+	migrations      migrations
 	err             error
 }
 
@@ -31,12 +32,15 @@ func KeyCodec[K comparable](c codec.Codec[K]) Option {
 	return func(o *options) { o.keyCodec = c }
 }
 
-// TTLOption changes how a time to live is counted or what expired values look like.
-type TTLOption int
+// TTLOption changes how a time to live is counted, what expired values look
+// like, or how they are removed.
+type TTLOption interface{ apply(*ttl) error }
+
+type ttlMode int
 
 const (
 	// OnCreateAndWrite counts the time to live from the last write. It is the default.
-	OnCreateAndWrite TTLOption = iota
+	OnCreateAndWrite ttlMode = iota
 	// OnReadAndWrite counts it from the last read or write.
 	OnReadAndWrite
 	// NeverReturnExpired hides expired values even while they are still stored. It is the default.
@@ -44,34 +48,65 @@ const (
 	// ReturnExpiredIfNotCleanedUp lets a read return an expired value that is
 	// still stored, once: the read removes it.
 	ReturnExpiredIfNotCleanedUp
+	// DisableCleanupInBackground leaves expired values stored until they are read
+	// or a snapshot is restored. What is never read again then takes memory for ever.
+	DisableCleanupInBackground
 )
+
+func (m ttlMode) apply(t *ttl) error {
+	switch m {
+	case OnCreateAndWrite, OnReadAndWrite:
+		t.onRead = m == OnReadAndWrite
+	case NeverReturnExpired, ReturnExpiredIfNotCleanedUp:
+		t.lenient = m == ReturnExpiredIfNotCleanedUp
+	case DisableCleanupInBackground:
+		t.sweep = 0
+	default:
+		return fmt.Errorf("unknown TTL option %d", int(m))
+	}
+	return nil
+}
+
+// CleanupIncremental has n places of the table of keys looked at for expired
+// values with every record, 1 to 1,000; without it 4 are. A large table is gone
+// through in so many records as it has keys, about, and half of that with twice
+// the n. Of keys that lie on local disk, in the lsm backend, a quarter of n are
+// looked at, one at least. It holds for all states of an operator: the largest n
+// counts.
+func CleanupIncremental(n int) TTLOption { return cleanup(n) }
+
+type cleanup int
+
+const (
+	defaultCleanup cleanup = 4
+	mostCleanup    cleanup = 1000
+)
+
+func (n cleanup) apply(t *ttl) error {
+	if n < 1 || n > mostCleanup {
+		return fmt.Errorf("CleanupIncremental(%d) is not possible; give 1 to %d, or DisableCleanupInBackground", int(n), int(mostCleanup))
+	}
+	t.sweep = int(n)
+	return nil
+}
 
 // TTL gives what is kept a time to live of d, at least a millisecond. It is
 // counted by the wall clock in milliseconds, which goes on while the job is
 // down, and expires when the last access is d or longer ago. Each value, each
 // list element and each map entry has its own. Expired values are removed when
-// they are read and in the background.
+// they are read and in the background, and are not written to snapshots.
 //
 // A time to live may be changed, switched on or switched off from one run of a
 // job to the next. Switched on, values that are there count from the restore.
 func TTL(d time.Duration, opts ...TTLOption) Option {
 	return func(o *options) {
-		o.ttl = ttl{millis: d.Milliseconds()}
+		o.ttl = ttl{millis: d.Milliseconds(), sweep: int(defaultCleanup)}
 		if o.ttl.millis < 1 {
 			o.err = fmt.Errorf("a time to live of %v is not possible; give at least a millisecond", d)
 		}
 		for _, opt := range opts {
-			switch opt {
-			case OnCreateAndWrite:
-				o.ttl.onRead = false
-			case OnReadAndWrite:
-				o.ttl.onRead = true
-			case NeverReturnExpired:
-				o.ttl.lenient = false
-			case ReturnExpiredIfNotCleanedUp:
-				o.ttl.lenient = true
-			default:
-				o.err = fmt.Errorf("unknown TTL option %d", opt)
+			if err := opt.apply(&o.ttl); err != nil {
+				o.err = err
 			}
 		}
 	}
@@ -82,6 +117,8 @@ type ttl struct {
 	millis int64
 	// onRead counts reads as accesses; lenient lets expired values be read.
 	onRead, lenient bool
+	// sweep is how many positions are looked at per record, 0 for none.
+	sweep int
 }
 
 func (t *ttl) on() bool { return t.millis != 0 }

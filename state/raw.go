@@ -81,13 +81,16 @@ type rawParts struct {
 	parts [][]byte
 }
 
-func (s *rawParts) form() snapshot.ListState {
+func (s *rawParts) describe() snapshot.ListState {
 	return snapshot.ListState{Name: s.name, Kind: snapshot.RawParts, Format: rawFormat}
 }
 
 func (s *rawParts) encode() ([][]byte, error) { return slices.Clone(s.parts), nil }
 
-func (s *rawParts) decode(items [][]byte) error {
+func (*rawParts) check(snapshot.ListState) error { return nil }
+
+func (s *rawParts) decode(stored snapshot.ListState) error {
+	items := stored.Items
 	s.parts = slices.Clone(items)
 	return nil
 }

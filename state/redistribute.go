@@ -67,7 +67,7 @@ func partOf(stored []snapshot.ListState, s snapshot.ListState) snapshot.ListStat
 	s.Items = nil
 	for _, p := range stored {
 		if p.Name == s.Name {
-			s.Items = p.Items
+			s = p
 		}
 	}
 	return s

@@ -79,7 +79,7 @@ func (r *Registry) Err() error {
 
 // cell returns what a handle needs to work.
 func (r *Registry) cell(o options) cell {
-	return cell{cur: r.cur, ttl: o.ttl}
+	return cell{cur: r.cur, ttl: o.ttl, migrations: o.migrations}
 }
 
 // declare adds a keyed state; init completes its field.
@@ -87,7 +87,7 @@ func (r *Registry) declare(f *entry.Field, o options, init func() error) {
 	if !r.name(f.Name) {
 		return
 	}
-	f.Lifetime = o.ttl.millis
+	f.Lifetime, f.Sweep = o.ttl.millis, o.ttl.sweep
 	r.fields = append(r.fields, f)
 	if err := init(); err != nil {
 		r.fail(f.Name, err)
@@ -145,7 +145,7 @@ func (r *Registry) forms() (forms []string) {
 		forms = append(forms, string(timerKind(d)))
 	}
 	for _, l := range r.lists {
-		s := l.form()
+		s := l.describe()
 		forms = append(forms, fmt.Sprintf("state %q, %s", s.Name, describeList(s)))
 	}
 	return forms
@@ -161,16 +161,17 @@ func (r *Registry) keyedStates() []snapshot.State {
 }
 
 // Check tells whether the keyed states of a snapshot of the operator can be
-// restored: each must be declared in the same form. That one has a TTL and
-// the other has none is no difference.
+// restored: each must be declared as the same kind, in a form that what is stored
+// can be converted to. That one has a TTL and the other has none is no
+// difference.
 func (r *Registry) Check(stored []snapshot.State) error {
-	declared := make(map[string]snapshot.State, len(r.fields))
+	declared := declarations(r.fields)
 	for _, d := range r.domains {
 		k := string(timerKind(d))
-		declared[k] = snapshot.State{Name: k, Kind: k}
+		declared[k] = declaration{state: snapshot.State{Name: k, Kind: k}}
 	}
-	for _, s := range r.keyedStates() {
-		declared[s.Name] = s
+	for _, s := range r.RawStates() {
+		declared[s.Name] = declaration{state: s}
 	}
 	return checkStates(r.operator, declared, r.declaredAs, stored)
 }

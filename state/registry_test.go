@@ -50,7 +50,8 @@ func TestDeclarationErrors(t *testing.T) {
 		"ttl":            {func(r *Registry) { ValueIn[int](r, "a", TTL(0)) }, []string{`"a"`, "0s", "millisecond"}},
 		"short ttl":      {func(r *Registry) { ListIn[int](r, "a", TTL(time.Microsecond)) }, []string{"1µs"}},
 		"negative ttl":   {func(r *Registry) { MapIn[int, int](r, "a", TTL(-time.Hour)) }, []string{"-1h"}},
-		"ttl option":     {func(r *Registry) { ValueIn[int](r, "a", TTL(time.Hour, 99)) }, []string{"99"}},
+		"ttl option":     {func(r *Registry) { ValueIn[int](r, "a", TTL(time.Hour, ttlMode(99))) }, []string{"99"}},
+		"ttl cleanup":    {func(r *Registry) { ValueIn[int](r, "a", TTL(time.Hour, CleanupIncremental(0))) }, []string{"CleanupIncremental(0)", "1 to 1000"}},
 		"codec type":     {func(r *Registry) { ValueIn[int64](r, "a", Codec[int](textCodec{})) }, []string{"textCodec", "int64"}},
 		"no reduce":      {func(r *Registry) { ReducingIn[int](r, "a", nil) }, []string{"reduce"}},
 		"no aggregator":  {func(r *Registry) { AggregatingIn[int, int, int](r, "a", nil) }, []string{"aggregator"}},
@@ -110,7 +111,10 @@ func TestCheckNamesBothForms(t *testing.T) {
 		return s
 	}
 	type v1 struct{ A, B int64 }
-	type v2 struct{ B, A int64 }
+	type v2 struct {
+		B int64
+		A string
+	}
 	for name, c := range map[string]struct {
 		old, new func(r *Registry)
 		words    []string // none: compatible
@@ -120,9 +124,9 @@ func TestCheckNamesBothForms(t *testing.T) {
 		"new state":  {func(r *Registry) {}, func(r *Registry) { ValueIn[int](r, "s") }, nil},
 		"named type": {func(r *Registry) { ValueIn[int64](r, "s") }, func(r *Registry) { ValueIn[time.Duration](r, "s") }, nil},
 		"gone":       {func(r *Registry) { ListIn[string](r, "s") }, func(r *Registry) {}, []string{"no longer declared", "list of string"}},
-		"type":       {func(r *Registry) { ValueIn[int32](r, "s") }, func(r *Registry) { ValueIn[int64](r, "s") }, []string{"value of int32", "value of int64"}},
-		"field order": {func(r *Registry) { ValueIn[v1](r, "s") }, func(r *Registry) { ValueIn[v2](r, "s") },
-			[]string{"struct{A int64; B int64}", "struct{B int64; A int64}"}},
+		"type":       {func(r *Registry) { ValueIn[int64](r, "s") }, func(r *Registry) { ValueIn[int32](r, "s") }, []string{"value of int64", "value of int32", "it is int64 in the snapshot and int32 now", "state.Migrate"}},
+		"field type": {func(r *Registry) { ValueIn[v1](r, "s") }, func(r *Registry) { ValueIn[v2](r, "s") },
+			[]string{"struct{A int64; B int64}", "struct{B int64; A string}", "field A is int64 in the snapshot and string now"}},
 		"kind": {func(r *Registry) { ValueIn[int](r, "s") }, func(r *Registry) { ListIn[int](r, "s") }, []string{"value of int64", "list of int64"}},
 		"map key": {func(r *Registry) { MapIn[int, int](r, "s") }, func(r *Registry) { MapIn[string, int](r, "s") },
 			[]string{"map of int64 to int64", "map of string to int64"}},

@@ -81,6 +81,41 @@ func TestMapShrinks(t *testing.T) {
 	}
 }
 
+// TestChangeOfLargeMapCopiesPages: what a change while a snapshot is pending copies
+// does not grow with the map.
+func TestChangeOfLargeMapCopiesPages(t *testing.T) {
+	s, h := newStore(t, 1, func(r *Registry) Map[int64, string] { return MapIn[int64, string](r, "m") })
+	s.seek(0)
+	const many = 100_000
+	for k := range int64(many) {
+		ok(t, h.Put(k, "short"))
+	}
+	for _, change := range []func(){
+		func() { ok(t, h.Put(77_777, "another")) },
+		func() { ok(t, h.Remove(11_111)) },
+		func() { ok(t, h.Put(many, "one more")) },
+	} {
+		f, before := s.freeze(), s.cur.Arena.Extent()
+		for range 10 {
+			change()
+		}
+		if grown := s.cur.Arena.Extent() - before; grown > 256<<10 {
+			t.Errorf("a change takes %d bytes", grown)
+		}
+		stored, err := f.encode()
+		ok(t, err)
+		f.thaw()
+		n, _, err := countOf(stored.values[0]["m"])
+		ok(t, err)
+		if n < many-1 || n > many {
+			t.Errorf("%d entries are stored", n)
+		}
+	}
+	n, err := h.Len()
+	ok(t, err)
+	equals(t, "length", n, many)
+}
+
 // TestFormsEqualCodecs: a type kept in line is stored as its default codec
 // would store it, so that giving that codec, or taking it away, loses nothing.
 func TestFormsEqualCodecs(t *testing.T) {

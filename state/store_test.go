@@ -85,11 +85,12 @@ func (s *store) touch(key int) {
 type frozen struct {
 	s       *store
 	view    memory.View
+	now     int64
 	entries [][]uint64
 }
 
 func (s *store) freeze() *frozen {
-	f := &frozen{s: s, view: s.cur.Arena.Freeze()}
+	f := &frozen{s: s, view: s.cur.Arena.Freeze(), now: s.cur.Now}
 	for _, e := range s.entries {
 		f.entries = append(f.entries, append([]uint64(nil), e...))
 	}
@@ -121,7 +122,14 @@ func (f *frozen) encode() (*stored, error) {
 			if n := field.Format.Size; n > 0 && n != len(b) {
 				return nil, fmt.Errorf("%s: %d bytes, and the format says %d", field.Name, len(b), n)
 			}
-			values[field.Name] = b
+			if field.Prune != nil {
+				if b, err = field.Prune(nil, b, f.now); err != nil {
+					return nil, err
+				}
+			}
+			if len(b) > 0 || field.Prune == nil {
+				values[field.Name] = b
+			}
 		}
 		out.values = append(out.values, values)
 	}
@@ -147,14 +155,21 @@ func (s *store) load(t testing.TB, from *stored) {
 	if err := s.reg.Check(from.states); err != nil {
 		t.Fatal(err)
 	}
-	timed := map[string]bool{}
+	stored := map[string]snapshot.State{}
 	for _, st := range from.states {
-		timed[st.Name] = st.TTL
+		stored[st.Name] = st
 	}
 	for key, values := range from.values {
 		for _, f := range s.reg.Fields() {
 			if b, ok := values[f.Name]; ok {
-				if err := f.Load(b, timed[f.Name], s.ptr(key), s.cur.Arena, s.cur.Now); err != nil {
+				conv, err := f.Conversion(stored[f.Name])
+				if err == nil && !conv.Same() {
+					b, err = conv.Append(nil, b)
+				}
+				if err != nil {
+					t.Fatalf("convert %s: %v", f.Name, err)
+				}
+				if err := f.Load(b, stored[f.Name].TTL, s.ptr(key), s.cur.Arena, s.cur.Now); err != nil {
 					t.Fatalf("load %s: %v", f.Name, err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agg"
+	"github.com/weirstream/weir/internal/keygroup"
 )
 
 // subject is a state beside a plain model of it. Keys of a model without a
@@ -246,44 +247,74 @@ func (s *mapSubject[K, V]) op(t *testing.T, r *rand.Rand, key int, now int64) {
 	}
 }
 
-// sweep removes and changes entries during an iteration.
+// sweep removes, changes and puts entries during an iteration, of all or of a
+// part. What was there is visited in order, unless it is removed before.
 func (s *mapSubject[K, V]) sweep(t *testing.T, r *rand.Rand, m map[K]timed[V], now int64) {
-	seen := map[K]bool{}
-	for k := range s.h.All() {
-		if seen[k] {
-			t.Fatalf("%v visited twice", k)
+	want, all := s.sorted(t, m, now), s.h.All()
+	if from := s.key(r); r.IntN(2) == 0 {
+		i, _ := slices.BinarySearchFunc(want, from, s.compare(t))
+		want, all = want[i:], s.h.From(from)
+	}
+	removed, stop := map[K]bool{}, r.IntN(200)
+	for k, v := range all {
+		for len(want) > 0 && removed[want[0]] {
+			want = want[1:]
 		}
-		seen[k] = true
+		if len(want) == 0 {
+			t.Fatalf("%v is visited, which was removed or was not there at the start", k)
+		}
+		equals(t, "key", k, want[0])
+		equals(t, "value", v, m[k].v)
+		want = want[1:]
 		if s.onRead {
 			m[k] = timed[V]{m[k].v, now}
 		}
-		for range r.IntN(3) { // remove any, the current one now and then
-			gone := k
-			if r.IntN(2) == 0 {
-				gone = s.key(r)
-			}
-			if seen[gone] || r.IntN(3) == 0 {
-				ok(t, s.h.Remove(gone))
-				delete(m, gone)
-				if !seen[gone] {
-					seen[gone] = true
-				}
-			}
+		if stop--; stop == 0 {
+			return
 		}
-		if k := s.key(r); r.IntN(4) == 0 && seen[k] {
-			if _, has := m[k]; has {
-				v := s.gen(r)
-				ok(t, s.h.Put(k, v))
-				m[k] = timed[V]{v, now}
+		for range r.IntN(3) { // remove any, the current one now and then
+			key := k
+			if r.IntN(2) == 0 {
+				key = s.key(r)
 			}
+			ok(t, s.h.Remove(key))
+			delete(m, key)
+			removed[key] = true
+		}
+		if k := s.key(r); r.IntN(2) == 0 {
+			if e, has := m[k]; !has || s.dead(e.at, now) {
+				removed[k] = true // what is new is not visited
+			}
+			v := s.gen(r)
+			ok(t, s.h.Put(k, v))
+			m[k] = timed[V]{v, now}
 		}
 	}
 	ok(t, s.h.Err())
-	for k, e := range m {
-		if !seen[k] && !s.dead(e.at, now) {
+	for _, k := range want {
+		if !removed[k] {
 			t.Fatalf("%v not visited", k)
 		}
 	}
+}
+
+// compare is the order of the keys; that it is the natural one is tested where
+// it is made.
+func (s *mapSubject[K, V]) compare(t *testing.T) func(a, b K) int {
+	e, err := keygroup.NewEncoding[K]()
+	ok(t, err)
+	o := keygroup.OrderOf[K]()
+	return func(a, b K) int { return o.Compare(e.Append(nil, a), e.Append(nil, b)) }
+}
+
+func (s *mapSubject[K, V]) sorted(t *testing.T, m map[K]timed[V], now int64) (keys []K) {
+	for k, e := range m {
+		if !s.dead(e.at, now) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, s.compare(t))
+	return keys
 }
 
 func (s *mapSubject[K, V]) check(t *testing.T, key int, now int64) {
@@ -302,14 +333,15 @@ func (s *mapSubject[K, V]) check(t *testing.T, key int, now int64) {
 	n, err := s.h.Len()
 	ok(t, err)
 	equals(t, "length", n, len(want))
-	got, count := map[K]V{}, 0
+	got := map[K]V{}
+	var keys []K
 	for k, v := range s.h.All() {
 		got[k] = v
-		count++
+		keys = append(keys, k)
 	}
 	ok(t, s.h.Err())
 	equals(t, "map", got, want)
-	equals(t, "visits", count, len(want))
+	equals(t, "order", keys, s.sorted(t, s.model[key], now))
 	for k, v := range want {
 		got, found, err := s.h.Get(k)
 		ok(t, err)

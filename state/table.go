@@ -15,7 +15,7 @@ import (
 // in front of the entries; more through an index, a block of its own with a
 // linear-probing table of positions.
 //
-//	block of entries:  small bytes of hashes, then the entries
+//	block of entries:  small bytes of hashes, then the entries; or pages
 //	entry:             time of last access (with TTL), key, value
 //
 // A snapshot reads the entries alone. So the bytes of hashes and the index
@@ -25,6 +25,8 @@ type table struct {
 	// key, val and stride are offsets within an entry and its size.
 	key, val, stride uintptr
 	timed            bool
+	// pageShift is the binary logarithm of the number of entries of a page.
+	pageShift uint8
 	// Keys are words of 8 bytes, or keyBytes bytes, or a text if that is 0.
 	word     bool
 	keyBytes int
@@ -33,9 +35,8 @@ type table struct {
 
 	seed       maphash.Seed
 	mul1, mul2 uint64
-	// walks are the positions of the iterations under way on the current
-	// map: entries before it were visited. Negative ones are free.
-	walks []int
+	// walks are the iterations, under way or to be used again.
+	walks []*walk
 }
 
 // small is how many entries a map without index holds.
@@ -46,7 +47,7 @@ type slot struct {
 	entries memory.Handle
 	count   uint32
 	index   memory.Handle
-	// sweep is the position up to which expired entries were looked for.
+	// sweep is the position up to which expired entries were looked for, and pagedBit.
 	sweep uint32
 }
 
@@ -104,17 +105,21 @@ func (t *table) entry(base unsafe.Pointer, i int) unsafe.Pointer {
 func base(s *slot, a *memory.Arena) unsafe.Pointer { return start(a.Bytes(s.entries, 1)) }
 
 // at returns the i-th entry of a map.
-func (t *table) at(s *slot, a *memory.Arena, i int) unsafe.Pointer { return t.entry(base(s, a), i) }
+func (t *table) at(s *slot, a *memory.Arena, i int) unsafe.Pointer { return t.in(s, base(s, a), a, i) }
+
+// in is at for a map whose base is b.
+func (t *table) in(s *slot, b unsafe.Pointer, a *memory.Arena, i int) unsafe.Pointer {
+	if s.paged() {
+		return t.inPages(b, a, i)
+	}
+	return t.entry(b, i)
+}
 
 // find returns the position of the key's entry and the entry, or -1.
 func (t *table) find(s *slot, a *memory.Arena, k key) (int, unsafe.Pointer) {
 	b := base(s, a)
 	if s.index != 0 {
-		i, _ := t.findIndexed(s, a, k)
-		if i < 0 {
-			return -1, nil
-		}
-		return i, t.entry(b, i)
+		return t.findIndexed(s, a, k)
 	}
 	for half := 0; half < int(s.count); half += 8 {
 		hits := matches(*(*uint64)(unsafe.Add(b, half)), k.hash)
@@ -185,18 +190,19 @@ func (x index) tag(hash uint64) uint32    { return uint32(hash) &^ x.mask() }
 func (x index) position(cell uint32) int  { return int(cell&x.mask()) - 1 }
 func (x index) set(c, i int, hash uint64) { x.cells[c] = x.tag(hash) | uint32(i+1) }
 
-// findIndexed returns the position of the key's entry and its cell.
-func (t *table) findIndexed(s *slot, a *memory.Arena, k key) (i, cell int) {
+// findIndexed is find for a map with an index.
+func (t *table) findIndexed(s *slot, a *memory.Arena, k key) (int, unsafe.Pointer) {
 	x, b := indexOf(s, a), base(s, a)
 	tag := x.tag(k.hash)
 	for c := x.home(k.hash); x.cells[c] != 0; c = x.next(c) {
 		if x.cells[c]&^x.mask() == tag {
-			if i := x.position(x.cells[c]); t.same(t.entry(b, i), a, k) {
-				return i, c
+			i := x.position(x.cells[c])
+			if e := t.in(s, b, a, i); t.same(e, a, k) {
+				return i, e
 			}
 		}
 	}
-	return -1, -1
+	return -1, nil
 }
 
 // cellOf returns the cell that holds position i, whose key has the hash.

@@ -7,15 +7,25 @@ import (
 	"github.com/weirstream/weir/internal/memory"
 )
 
-// own makes the entries writable.
-func (t *table) own(s *slot, a *memory.Arena) {
-	if !a.Writable(s.entries) {
-		t.resize(s, a, t.room(s, a))
+// own makes the i-th entry, e, writable and returns it.
+func (t *table) own(s *slot, a *memory.Arena, i int, e unsafe.Pointer) unsafe.Pointer {
+	if s.paged() {
+		return t.ownPage(s, a, i, e)
 	}
+	if a.Writable(s.entries) {
+		return e
+	}
+	t.resize(s, a, t.room(s, a))
+	return t.entry(base(s, a), i)
 }
 
-// room is how many entries the block takes.
+func (t *table) ownAt(s *slot, a *memory.Arena, i int) { t.own(s, a, i, t.at(s, a, i)) }
+
+// room is how many entries the block, or the pages, take.
 func (t *table) room(s *slot, a *memory.Arena) int {
+	if s.paged() {
+		return int(*pageCount(base(s, a))) << t.pageShift
+	}
 	return (a.Cap(s.entries) - small) / int(t.stride)
 }
 
@@ -38,14 +48,18 @@ func (t *table) resize(s *slot, a *memory.Arena, n int) {
 func (t *table) insert(s *slot, a *memory.Arena, k key) unsafe.Pointer {
 	i := int(s.count)
 	t.grow(s, a)
-	b := base(s, a)
 	if s.index != 0 {
 		indexOf(s, a).insert(i, k.hash)
 	} else {
-		*(*byte)(unsafe.Add(b, i)) = byte(k.hash >> 56)
+		*(*byte)(unsafe.Add(base(s, a), i)) = byte(k.hash >> 56)
 	}
 	s.count++
-	e := t.entry(b, i)
+	for _, w := range t.walks {
+		if w.s == s {
+			w.inserted(i)
+		}
+	}
+	e := t.at(s, a, i)
 	switch at := unsafe.Add(e, t.key); {
 	case t.word:
 		*(*uint64)(at) = k.word
@@ -61,9 +75,18 @@ func (t *table) insert(s *slot, a *memory.Arena, k key) unsafe.Pointer {
 // grow makes room for one more entry, in the block and in the index.
 func (t *table) grow(s *slot, a *memory.Arena) {
 	n := int(s.count)
-	if s.entries == 0 {
+	switch {
+	case s.entries == 0:
 		t.resize(s, a, 4)
-	} else if n == t.room(s, a) {
+	case n < t.room(s, a):
+	case n >= small && 2*n*int(t.stride) > mostBlock:
+		if !s.paged() {
+			t.toPages(s, a)
+		}
+		if n == t.room(s, a) {
+			t.addPage(s, a)
+		}
+	default:
 		t.resize(s, a, 2*n)
 	}
 	if n < small {
@@ -83,14 +106,14 @@ func (t *table) reindex(s *slot, a *memory.Arena, cells int) {
 	x, b := indexOf(s, a), base(s, a)
 	clear(x.cells)
 	for i := range int(s.count) {
-		x.insert(i, t.keyOf(t.entry(b, i), a).hash)
+		x.insert(i, t.keyOf(t.in(s, b, a, i), a).hash)
 	}
 }
 
-// remove removes the i-th entry; the last takes its place, unless iterations
-// are under way: then each keeps what it has visited before its position.
+// remove removes the i-th entry; the last takes its place.
 func (t *table) remove(s *slot, a *memory.Arena, i int) {
-	t.own(s, a)
+	t.ownAt(s, a, i)
+	t.ownAt(s, a, int(s.count)-1) // another will be put there
 	if s.index != 0 {
 		hashAt := func(i int) uint64 { return t.keyOf(t.at(s, a, i), a).hash }
 		x := indexOf(s, a)
@@ -99,26 +122,14 @@ func (t *table) remove(s *slot, a *memory.Arena, i int) {
 	if t.release != nil {
 		t.release(t.at(s, a, i), a)
 	}
-	for w := t.nextWalk(s, i); w >= 0; w = t.nextWalk(s, i) {
-		t.walks[w]--
-		t.move(s, a, t.walks[w], i)
-		i = t.walks[w]
-	}
 	s.count--
-	t.move(s, a, int(s.count), i)
-	t.shrink(s, a)
-}
-
-// nextWalk returns the iteration least advanced of those that have visited i,
-// -1 if there is none. One beyond the end is left over from another map.
-func (t *table) nextWalk(s *slot, i int) int {
-	found := -1
-	for w, pos := range t.walks {
-		if pos > i && pos <= int(s.count) && (found < 0 || pos < t.walks[found]) {
-			found = w
+	for _, w := range t.walks {
+		if w.s == s {
+			w.removed(i, int(s.count))
 		}
 	}
-	return found
+	t.move(s, a, int(s.count), i)
+	t.shrink(s, a)
 }
 
 // move moves the entry at from to the hole at to.
@@ -127,7 +138,7 @@ func (t *table) move(s *slot, a *memory.Arena, from, to int) {
 		return
 	}
 	b := base(s, a)
-	src, dst := t.entry(b, from), t.entry(b, to)
+	src, dst := t.in(s, b, a, from), t.in(s, b, a, to)
 	if s.index != 0 {
 		hash := t.keyOf(src, a).hash
 		x := indexOf(s, a)
@@ -141,6 +152,10 @@ func (t *table) move(s *slot, a *memory.Arena, from, to int) {
 // shrink gives memory back when most of it is unused.
 func (t *table) shrink(s *slot, a *memory.Arena) {
 	n := int(s.count)
+	if s.paged() {
+		t.dropPages(s, a)
+		return
+	}
 	if n < small || 8*n > t.room(s, a) {
 		return
 	}
@@ -153,10 +168,13 @@ func (t *table) drop(s *slot, a *memory.Arena) {
 	if t.release != nil && s.count > 0 {
 		b := base(s, a)
 		for i := range int(s.count) {
-			t.release(t.entry(b, i), a)
+			t.release(t.in(s, b, a, i), a)
 		}
 	}
-	if s.entries != 0 {
+	switch {
+	case s.paged():
+		t.freePages(s, a)
+	case s.entries != 0:
 		a.Free(s.entries)
 	}
 	if s.index != 0 {
@@ -164,17 +182,3 @@ func (t *table) drop(s *slot, a *memory.Arena) {
 	}
 	*s = slot{}
 }
-
-// startWalk begins an iteration and returns its place in walks.
-func (t *table) startWalk() int {
-	for w, pos := range t.walks {
-		if pos < 0 {
-			t.walks[w] = 0
-			return w
-		}
-	}
-	t.walks = append(t.walks, 0)
-	return len(t.walks) - 1
-}
-
-func (t *table) endWalk(w int) { t.walks[w] = -1 }

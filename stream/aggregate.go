@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agg"
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
@@ -35,6 +36,13 @@ func LateTo[In any](tag Tag[In]) Option {
 	})
 }
 
+// MigrateAccumulator lets an Aggregate restore windows whose accumulators were
+// stored as another type, or by another aggregate: convert makes an accumulator
+// of the present type. It is as state.Migrate otherwise.
+func MigrateAccumulator[Old, New any](convert func(Old) (New, error)) Option {
+	return option(func(s *settings) { s.migrations = append(s.migrations, state.Migrate(convert)) })
+}
+
 // Aggregate computes an aggregate per key and event-time window. A window
 // fires when the watermark has passed its last millisecond, and emits what
 // emit makes of key, window and result, with the time of that millisecond; a
@@ -48,12 +56,15 @@ func Aggregate[K comparable, In, Acc, Mid, Out any](s Keyed[K, In], id string, w
 	n.Options = map[string]string{"window": w.String(), "aggregate": a.Kind(), "allowed lateness": set.lateness.String()}
 	b := &aggregateBody[K, In, Acc, Mid, Out]{
 		sides: sides{}, windows: w, agg: a, emit: emit, lateness: set.lateness, lateTag: set.lateTag,
+		migrations: set.migrations,
 	}
 	j := s.stream.job
 	if emit == nil {
 		j.failf(n.Site, "operator %q: emit is nil", n.ID)
 	}
 	if err := agg.Err(a); err != nil {
+		j.failf(n.Site, "operator %q: %w", n.ID, err)
+	} else if err := state.CheckMigrations[Acc](set.migrations...); err != nil {
 		j.failf(n.Site, "operator %q: %w", n.ID, err)
 	} else if _, err := b.pane(); err != nil {
 		j.failf(n.Site, "operator %q: %w", n.ID, err)
@@ -76,6 +87,8 @@ type aggregateBody[K comparable, In, Acc, Mid, Out any] struct {
 	emit     func(K, window.Span, Mid) Out
 	lateness time.Duration
 	lateTag  string
+	// migrations are options of state.Migrate.
+	migrations []state.Option
 }
 
 // side refuses tags to which nothing would ever be emitted.
@@ -93,6 +106,9 @@ func (b *aggregateBody[K, In, Acc, Mid, Out]) pane() (*pane.Store[Acc], error) {
 	return pane.New(pane.Config[Acc]{
 		Name: "windows", Windows: b.windows, Lateness: b.lateness,
 		Kind: b.agg.Kind(), Init: b.agg.Init, Merge: b.agg.Merge,
+		Convert: func(stored codec.Format, same bool) (int, entry.Conversion, error) {
+			return state.Accumulator(stored, same, b.agg.Init, b.migrations...)
+		},
 	})
 }
 
@@ -112,6 +128,15 @@ func (b *aggregateBody[K, In, Acc, Mid, Out]) CheckRestore(op *snapshot.Operator
 		return err
 	}
 	return checkKeyed[K](op.ID, op.KeyFormat, op.States, checkFields(op.ID, fieldsOf(p)))
+}
+
+// RestoreNotes implements stage.RestoreNoter.
+func (b *aggregateBody[K, In, Acc, Mid, Out]) RestoreNotes(op *snapshot.Operator) []string {
+	p, err := b.pane()
+	if err != nil {
+		return nil
+	}
+	return state.Notes(op.ID, fieldsOf(p), op.States)
 }
 
 // DeclaresState implements stage.StateDeclarer.

@@ -47,9 +47,9 @@ func TestStateOutgrowsTheBudget(t *testing.T) {
 		}
 		failures := 0
 		job := jobtest.Job(t, embedded.Options{
-			MemoryBudget: 4 << 20,
-			Restart:      checkpoint.FixedDelay{Attempts: 2, Delay: time.Millisecond},
-			Checkpoint:   checkpoint.Options{Dir: "memory:", Interval: 5 * time.Millisecond},
+			HeapMemory: 4 << 20,
+			Restart:    checkpoint.FixedDelay{Attempts: 2, Delay: time.Millisecond},
+			Checkpoint: checkpoint.Options{Dir: "memory:", Interval: 5 * time.Millisecond},
 			OnEvent: func(e embedded.Event) {
 				if e.Kind == embedded.Failed {
 					failures++
@@ -62,8 +62,12 @@ func TestStateOutgrowsTheBudget(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := job.Run(ctx); !errors.Is(err, memory.ErrBudget) || strings.Contains(err.Error(), "goroutine") {
+		err := job.Run(ctx)
+		if !errors.Is(err, memory.ErrBudget) || strings.Contains(err.Error(), "goroutine") {
 			t.Fatalf("stubborn %v: the job ended with %v, want ErrBudget without a stack", stubborn, err)
+		}
+		if want := `operator "hoard" state "seen" `; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set state.backend.type to lsm") {
+			t.Errorf("stubborn %v: %v\ndoes not tell of %s, and of lsm", stubborn, err, want)
 		}
 		if failures != 3 {
 			t.Errorf("stubborn %v: %d attempts failed, want 3", stubborn, failures)

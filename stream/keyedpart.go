@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -27,11 +28,13 @@ type keyedPart struct {
 	key    codec.Format
 	// raw is what functions encode themselves.
 	raw []state.RawPart
+	// chain is nil if the part is stored whole.
+	chain *heap.Chain
 }
 
 // newKeyedPart freezes a store, and goes with frozen raw state.
 func newKeyedPart[K comparable](s *heap.Store[K], raw ...state.RawPart) keyedPart {
-	p := keyedPart{Frozen: s.Freeze(), states: slices.Clone(s.States()), key: s.KeyFormat(), raw: raw}
+	p := keyedPart{Frozen: s.Freeze(), states: slices.Clone(s.States()), key: s.KeyFormat(), raw: raw, chain: s.Chain()}
 	for _, r := range raw {
 		p.states = append(p.states, r.State)
 	}
@@ -41,10 +44,43 @@ func newKeyedPart[K comparable](s *heap.Store[K], raw ...state.RawPart) keyedPar
 func (p keyedPart) States() []snapshot.State { return p.states }
 func (p keyedPart) KeyFormat() codec.Format  { return p.key }
 
+// Settle implements stage.KeyedPart.
+func (p keyedPart) Settle(store bool) error { return p.Frozen.Settle(store && len(p.raw) == 0) }
+
+// Store implements stage.StoringPart. What functions encode themselves has no
+// form of the lsm backend.
+func (p keyedPart) Store(ctx context.Context, b *stage.Barrier, up *snapshot.Upload, sub *snapshot.Subtask) (stored bool, err error) {
+	switch {
+	case p.chain != nil && b.Kind != snapshot.Savepoint:
+		return true, p.chain.Store(ctx, p, up, sub)
+	case !p.HasFiles() || len(p.raw) > 0:
+		return false, nil
+	}
+	sub.Native, err = p.StoreNative(ctx, up)
+	return true, err
+}
+
+// Unchanged implements heap.ChainPart. Nobody knows what functions have done to
+// what they encode themselves.
+func (p keyedPart) Unchanged(since uint32) bool { return len(p.raw) == 0 && p.Frozen.Unchanged(since) }
+
 func (p keyedPart) EncodeGroup(group int, w stage.SectionWriter) error {
 	if err := p.Frozen.EncodeGroup(group, w); err != nil {
 		return err
 	}
+	return p.encodeRaw(group, w)
+}
+
+// EncodeChanges implements heap.ChainPart: what functions encode themselves is
+// always written.
+func (p keyedPart) EncodeChanges(since uint32, group int, w stage.SectionWriter) error {
+	if err := p.Frozen.EncodeChanges(since, group, w); err != nil {
+		return err
+	}
+	return p.encodeRaw(group, w)
+}
+
+func (p keyedPart) encodeRaw(group int, w stage.SectionWriter) error {
 	for _, r := range p.raw {
 		b := r.Group(group)
 		if len(b) == 0 {

@@ -126,6 +126,11 @@ func (b *processBody[K, In, Out, P]) CheckRestore(op *snapshot.Operator) error {
 	return errors.Join(errs...)
 }
 
+// RestoreNotes implements stage.RestoreNoter.
+func (b *processBody[K, In, Out, P]) RestoreNotes(op *snapshot.Operator) []string {
+	return state.Notes(op.ID, b.reg.Fields(), op.States)
+}
+
 // DeclaresState implements stage.StateDeclarer.
 func (b *processBody[K, In, Out, P]) DeclaresState(name string) bool { return b.reg.Declares(name) }
 

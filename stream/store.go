@@ -17,17 +17,17 @@ import (
 // cannot.
 func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error, raw restoreRaw) (*heap.Store[K], error) {
 	groups := groupsOf(c)
+	restores := c.Restore != nil && c.Restore.Keyed != nil && len(c.Restore.States) > 0
+	if restores {
+		if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
+			return nil, err
+		}
+	}
 	s, err := newStore[K](c, heap.Options{
 		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
-		Range: groups, Pool: c.Pool, Clock: c.Now,
+		Range: groups, Pool: c.Pool, Clock: c.Now, Incremental: c.Incremental,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if c.Restore == nil || c.Restore.Keyed == nil || len(c.Restore.States) == 0 {
-		return s, nil
-	}
-	if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
+	if err != nil || !restores {
 		return s, err
 	}
 	err = c.Restore.Keyed(groups, func(group int, st snapshotState, count int, data []byte) error {
@@ -38,6 +38,9 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 	})
 	if err != nil {
 		return s, err
+	}
+	if chain := s.Chain(); chain != nil && c.Restore.Chain != nil {
+		chain.GoOnFrom(c.Restore.Chain, c.Restore.States)
 	}
 	return s, s.Restored()
 }
@@ -74,7 +77,7 @@ func newStore[K comparable](c *stage.Context, o heap.Options) (s *heap.Store[K],
 	if c.Tier == nil {
 		return heap.New[K](o)
 	}
-	if o.Tier, o.Share, err = c.Tier(); err != nil {
+	if err := c.Tier(&o); err != nil {
 		return nil, fmt.Errorf("operator %q: %w", c.Operator, err)
 	}
 	if s, err = heap.New[K](o); err != nil {

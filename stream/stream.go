@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/state"
 )
 
 // Stream is a stream of records of type T. It is a small value; using it
@@ -40,9 +41,11 @@ type settings struct {
 	lateness time.Duration
 	// lateTag is the side output for late records, "" for none; lateType the
 	// type of the tag's records.
-	lateTag  string
-	lateType reflect.Type
-	lateSide func() side
+	lateTag string
+	// migrations are for the accumulators of an Aggregate.
+	migrations []state.Option
+	lateType   reflect.Type
+	lateSide   func() side
 }
 
 type option func(*settings)
@@ -61,8 +64,8 @@ func ID(id string) Option { return option(func(s *settings) { s.Node.ID = id }) 
 
 // apply applies the options of an operator that has no windows.
 func apply(j *Job, n *graph.Node, opts []Option) *graph.Node {
-	if s := settle(j, n, opts); s.lateness != 0 || s.lateTag != "" {
-		j.failf(n.Site, "AllowedLateness and LateTo are options of Aggregate; a %s has no windows", n.Kind)
+	if s := settle(j, n, opts); s.lateness != 0 || s.lateTag != "" || len(s.migrations) > 0 {
+		j.failf(n.Site, "AllowedLateness, LateTo and MigrateAccumulator are options of Aggregate; a %s has no windows", n.Kind)
 	}
 	return n
 }

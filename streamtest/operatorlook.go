@@ -178,7 +178,7 @@ type groupBytes struct {
 }
 
 func (g *groupBytes) collect(part stage.Part) error {
-	if err := part.Keyed.Settle(); err != nil {
+	if err := part.Keyed.Settle(false); err != nil {
 		return err
 	}
 	groups := part.Keyed.Groups()

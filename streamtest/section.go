@@ -138,7 +138,7 @@ func (c *core) sections(s embedded.Subtask, name string, group int) []section {
 		if group != allGroups {
 			groups = keygroup.Range{First: group, Last: group}
 		}
-		if err := part.Keyed.Settle(); err != nil {
+		if err := part.Keyed.Settle(false); err != nil {
 			return err
 		}
 		for g := groups.First; g <= groups.Last; g++ {

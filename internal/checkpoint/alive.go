@@ -127,21 +127,29 @@ func (h *history) alive(s Ref) bool {
 	return h.running != 0 && h.descends(h.running, math.MaxInt64, s)
 }
 
-// owned reports whether s is the engine's to delete: alive, of this ledger, and
-// no snapshot that a user has ever chosen with -s, nor one that came before it.
-// It is the user's whatever became of the start that obeyed: a restart before
-// its first checkpoint goes on from the same snapshot by itself.
+// owned reports whether s is the engine's to delete: it is alive, and either of
+// this ledger, and no snapshot that a user has ever chosen with -s, nor one that
+// came before it; or claimed by a later -s. What was chosen is the user's
+// whatever became of the start that obeyed: a restart before its first checkpoint
+// goes on from the same snapshot by itself.
 func (h *history) owned(s Ref) bool {
-	if !h.alive(s) || !h.owns(s) {
+	if !h.alive(s) {
 		return false
 	}
-	for _, r := range h.restored {
+	var named, claimed int64
+	for attempt, r := range h.restored {
 		c := r.Snapshot
-		if r.Explicit && c != nil && (c.same(s) || h.owns(*c) && h.descends(c.Attempt, c.ID, s)) {
-			return false
+		switch {
+		case !r.Explicit || c == nil:
+		case r.Claim:
+			if c.same(s) {
+				claimed = max(claimed, attempt)
+			}
+		case c.same(s) || h.owns(*c) && h.descends(c.Attempt, c.ID, s):
+			named = max(named, attempt)
 		}
 	}
-	return true
+	return claimed > named || named == 0 && h.owns(s)
 }
 
 // finals returns the final snapshots that records name, newest first.

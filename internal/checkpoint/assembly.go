@@ -65,7 +65,8 @@ func (b *barrier) metadata(p *pool) *snapshot.Metadata {
 }
 
 // Assemble puts together what tasks acknowledged of one snapshot: operators in
-// order of the acks, their subtasks by index, files by name.
+// order of the acks, their subtasks by index, files by name. A file that several
+// tasks refer to is listed once.
 func Assemble(acks []Ack) ([]snapshot.Operator, []snapshot.File) {
 	ops, files := []snapshot.Operator{}, []snapshot.File{}
 	at := map[string]int{}
@@ -85,6 +86,7 @@ func Assemble(acks []Ack) ([]snapshot.Operator, []snapshot.File) {
 		slices.SortFunc(op.Subtasks, func(a, b snapshot.Subtask) int { return cmp.Compare(a.Index, b.Index) })
 	}
 	slices.SortFunc(files, func(a, b snapshot.File) int { return cmp.Compare(a.Name, b.Name) })
+	files = slices.CompactFunc(files, func(a, b snapshot.File) bool { return a.Name == b.Name })
 	return ops, files
 }
 
@@ -115,7 +117,7 @@ func (b *barrier) finish(op *snapshot.Operator, p *pool) {
 	op.CommittableFormat = cmp.Or(op.CommittableFormat, p.sink(op.ID).format)
 }
 
-// files are the names, in the storage, of the files that the tasks wrote.
+// files are the names, in the storage, of the files in the snapshot's directory.
 func (b *barrier) files() []string {
 	var names []string
 	for _, task := range sortedTasks(b.acks) {
@@ -124,10 +126,19 @@ func (b *barrier) files() []string {
 	return names
 }
 
+// sharedOf are the names, in the storage, of the shared files that a task refers
+// to.
+func (t target) sharedOf(ack Ack) []string {
+	m := snapshot.Metadata{Files: ack.Files}
+	return m.SharedFiles(t.dir)
+}
+
 func (t target) filesOf(ack Ack) []string {
 	var names []string
 	for _, f := range ack.Files {
-		names = append(names, path.Join(t.dir, f.Name))
+		if !snapshot.IsShared(f.Name) {
+			names = append(names, path.Join(t.dir, f.Name))
+		}
 	}
 	return names
 }

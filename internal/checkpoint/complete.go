@@ -72,7 +72,7 @@ func (c *Core) again(p *pending) {
 	case p.stop || p.kind == snapshot.Final:
 		c.retryAt = c.now
 	case c.cancel == notCanceled && c.stop == nil && c.draining == nil:
-		c.send(&pending{kind: p.kind, path: p.path, tokens: tokens})
+		c.send(&pending{kind: p.kind, native: p.native, path: p.path, tokens: tokens})
 	default:
 		c.reply(tokens, 0, errIDTaken)
 	}
@@ -191,7 +191,7 @@ func (c *Core) onRecorded(e Recorded) {
 		c.reply(s.tokens, s.snapshot.id, nil)
 		s.tokens = nil
 		if s.outcome == Finished && c.opt.Retention == checkpoint.DeleteAtEnd {
-			c.do(Delete{slices.Concat(c.completed, c.orphans)})
+			c.deleteAll()
 		}
 		c.finish(s.outcome)
 	}

@@ -26,7 +26,10 @@ type Host interface {
 	// Drain ends the input of all sources, behind every barrier for which
 	// Trigger was called before.
 	Drain()
-	// CheckpointComplete and CheckpointAborted are passed on to the tasks.
+	// CheckpointComplete and CheckpointAborted are passed on to the tasks. When
+	// the first returns, and before Trigger is called again, whoever writes files
+	// knows that later checkpoints may refer to those of this one, and to no
+	// others (snapshot.Uploads).
 	CheckpointComplete(id int64)
 	CheckpointAborted(id int64)
 	// Committed tells that the transactions of checkpoints up to id are
@@ -91,9 +94,10 @@ type Ack struct {
 	ID   int64
 	// Operators of the task, each with exactly one entry in Subtasks.
 	Operators []snapshot.Operator
-	// Files written to the snapshot's directory.
+	// Files are all that the operators refer to, shared ones that earlier
+	// checkpoints wrote included.
 	Files []snapshot.File
-	// Bytes of the files.
+	// Bytes of the files that were written for this snapshot.
 	Bytes int64
 	// SyncNanos is the time spent on the stage's goroutine, AsyncNanos that in
 	// encoding and writing, BarrierNanos that inside barrier handling.
@@ -112,6 +116,9 @@ type Request struct {
 	// Path is the directory below which a savepoint gets its own. Default:
 	// Options.SavepointDir.
 	Path string
+	// Native asks for a savepoint in the state backend's own files, if it has any:
+	// it is written and restored faster.
+	Native bool
 }
 
 // Result tells of the snapshot that a request led to.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // A job's directory holds its ledger, and with it the lineage that goes into
@@ -34,7 +34,7 @@ func (s *start) checkCopy(ctx context.Context) error {
 		if !slices.ContainsFunc(lineages, h.claims.lineage) {
 			continue
 		}
-		here, there := path.Join(s.Blobs.String(), s.Job), path.Join(s.Blobs.String(), name)
+		here, there := location.Join(s.Blobs.String(), s.Job), location.Join(s.Blobs.String(), name)
 		return refuse("%s was written by job %s, whose directory %s is there as well: one is a copy of the other with its ledger, and jobs started in both end each other's transactions. "+
 			"Choices: if this is job %s under another name, move %s out of %s, which costs nothing; "+
 			"or, if job %s is to be a job of its own, delete %s, which drops what it has done since it was copied, and start it with -s and a snapshot in %s whose output is committed, as the final one of a stop",
@@ -136,7 +136,7 @@ func (s *start) warnIfMoved() {
 	default:
 		job = s.Job
 	}
-	before, now := path.Join(c.Storage, job), path.Join(s.claim.Storage, s.Job)
+	before, now := location.Join(c.Storage, job), location.Join(s.claim.Storage, s.Job)
 	switch _, moved := h.moved(s.claim.Storage); {
 	case moved:
 		s.Logger.Warn("the job's directory was written under another name. If it was copied, and the job goes on there as well, both publish the same output. "+

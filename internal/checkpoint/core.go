@@ -91,6 +91,7 @@ type pending struct {
 	id        int64
 	kind      snapshot.Kind
 	stop      bool
+	native    bool
 	path      string
 	tokens    []int64
 	triggered int64
@@ -211,11 +212,11 @@ func (c *Core) onRequested(r Requested) {
 	case r.Kind == snapshot.Savepoint && r.Path == "":
 		c.do(Reply{Token: r.Token, Err: ErrNoSavepointDir})
 	case r.Stop && r.Drain:
-		c.beginDrain(&stopping{kind: r.Kind, barrier: true, path: r.Path, outcome: Finished, tokens: []int64{r.Token}})
+		c.beginDrain(&stopping{kind: r.Kind, barrier: true, native: r.Native, path: r.Path, outcome: Finished, tokens: []int64{r.Token}})
 	case r.Stop:
-		c.beginStop(&stopping{kind: r.Kind, barrier: true, path: r.Path, outcome: Stopped, tokens: []int64{r.Token}})
+		c.beginStop(&stopping{kind: r.Kind, barrier: true, native: r.Native, path: r.Path, outcome: Stopped, tokens: []int64{r.Token}})
 	case r.Kind == snapshot.Savepoint:
-		c.send(&pending{kind: r.Kind, path: r.Path, tokens: []int64{r.Token}})
+		c.send(&pending{kind: r.Kind, native: r.Native, path: r.Path, tokens: []int64{r.Token}})
 	default:
 		c.queue = append(c.queue, r.Token)
 	}

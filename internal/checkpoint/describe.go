@@ -2,9 +2,9 @@ package checkpoint
 
 import (
 	"fmt"
-	"path"
 
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // Describer puts into words what only connectors can read. Its methods return
@@ -29,7 +29,7 @@ func (o *StartOptions) userPath(r Ref) string {
 	if r.External {
 		return r.Path
 	}
-	return path.Join(o.Blobs.String(), r.Path)
+	return location.Join(o.Blobs.String(), r.Path)
 }
 
 // inputBetween tells, split by split, what sources read between two

@@ -3,15 +3,15 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
-// Dispose deletes the savepoint at path, its directory or its _metadata. What
+// Dispose deletes the savepoint at path, its directory or its _metadata, which
+// o opens if it is a URL. What
 // is no savepoint is refused: checkpoints are their job's to delete.
-func Dispose(ctx context.Context, path string) error {
-	blobs, dir, err := OpenLocal(strings.TrimPrefix(path, "file://"))
+func Dispose(ctx context.Context, o Opener, path string) error {
+	blobs, dir, err := OpenPath(ctx, o)(path)
 	if err != nil {
 		return fmt.Errorf("dispose of %s: %w", path, err)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"time"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // driver is the coordinator at work: its fields belong to the goroutine of
@@ -24,6 +24,7 @@ type driver struct {
 	epoch int64
 	began time.Time
 
+	shares   *shares
 	barriers map[int64]*barrier
 	// published are those handed to publish whose mark, or record, may follow.
 	published map[int64]*barrier
@@ -51,11 +52,14 @@ type request struct {
 
 func newDriver(c *Coordinator) *driver {
 	d := &driver{
-		Coordinator: c, core: c.cfg.core(), epoch: c.cfg.Now(), began: time.Now(),
+		Coordinator: c, core: c.cfg.core(), shares: c.cfg.Attempt.shares, epoch: c.cfg.Now(), began: time.Now(),
 		barriers: map[int64]*barrier{}, published: map[int64]*barrier{}, pool: newPool(), sinks: map[string]*sink{}, tokens: map[int64]request{},
 		metrics: newMetrics(c.cfg.Registerer, c.cfg.Job),
 	}
 	d.swept = d.began // by the start
+	if d.shares == nil {
+		d.shares = newShares(c.cfg.Attempt.Number, 0)
+	}
 	d.records, d.deleter = d.newWorker(), d.newWorker()
 	for op, committer := range c.cfg.Committers {
 		d.sinks[op] = &sink{committer: committer, worker: d.newWorker()}
@@ -152,7 +156,7 @@ func (d *driver) perform(action Action) {
 	case Delete:
 		d.delete(a.IDs)
 	case Sweep:
-		d.sweep()
+		d.sweep(a)
 	case SetTimer:
 		d.setTimer(a.At)
 	case Reply:
@@ -182,6 +186,9 @@ func (d *driver) trigger(a Trigger) {
 	}
 	b.tasks = len(b.missing)
 	d.barriers[b.ID] = b
+	if b.Kind != snapshot.Savepoint {
+		d.shares.opened(b.ID)
+	}
 	d.mu.Lock()
 	d.mu.targets[b.ID] = b.target
 	d.mu.Unlock()
@@ -194,6 +201,14 @@ func (d *driver) trigger(a Trigger) {
 			b.enumerators[op] = enumeratorState{state, format}
 		})
 	})
+}
+
+// stored is where a completed checkpoint of the engine's lies.
+func (d *driver) stored(id int64) target {
+	if t, ok := d.cfg.Attempt.claimed[id]; ok {
+		return t
+	}
+	return target{blobs: d.cfg.Blobs, dir: snapshot.CheckpointDir(d.cfg.Job, id)}
 }
 
 func (d *driver) target(a Trigger) target {
@@ -230,12 +245,17 @@ func (d *driver) ack(a Ack) {
 		d.prepared(a.Task, a.ID, op.ID, op.CommittableFormat, data)
 	}
 	delete(b.missing, a.Task)
+	d.shares.hold(b.dir, b.sharedOf(a))
 	if b.dead {
 		d.remove(b, b.filesOf(a))
+		d.deleteShared(d.shares.drop(b.dir))
 		d.forget(b)
 		return
 	}
 	b.acks[a.Task] = a
+	if len(b.missing) == 0 {
+		d.deleteShared(d.shares.closed(b.ID))
+	}
 	killpoint.Reach("snapshot.ack")
 	d.step(Acked{a.Task, a.ID})
 }
@@ -292,6 +312,7 @@ func (d *driver) aborted(a NotifyAborted) {
 	b := d.barriers[a.ID]
 	b.dead = true
 	defer clear(b.acks) // tasks that never answer keep b itself
+	d.deleteShared(d.shares.closed(a.ID))
 	delete(d.published, a.ID)
 	d.forget(b)
 	d.cfg.Host.CheckpointAborted(a.ID)
@@ -313,7 +334,7 @@ func (d *driver) aborted(a NotifyAborted) {
 func (d *driver) request(r Request, answer chan<- reply) {
 	d.lastToken++
 	d.tokens[d.lastToken] = request{r, answer}
-	d.step(Requested{Token: d.lastToken, Kind: r.Kind, Stop: r.Stop, Drain: r.Drain, Path: r.Path})
+	d.step(Requested{Token: d.lastToken, Kind: r.Kind, Stop: r.Stop, Drain: r.Drain, Path: r.Path, Native: r.Native})
 }
 
 func (d *driver) reply(a Reply) {
@@ -342,7 +363,7 @@ func (d *driver) located(err error) error {
 // the one that a savepoint was asked for.
 func (d *driver) pathOf(id int64, parent string) string {
 	if parent != "" {
-		return path.Join(parent, snapshot.SavepointDir(d.cfg.Job, id))
+		return location.Join(parent, snapshot.SavepointDir(d.cfg.Job, id))
 	}
 	return d.cfg.Blobs.String() + "/" + snapshot.CheckpointDir(d.cfg.Job, id)
 }

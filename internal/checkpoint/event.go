@@ -65,6 +65,8 @@ type (
 		Drain bool
 		// Path is the target directory of a savepoint.
 		Path string
+		// Native asks for a savepoint in the state backend's own files.
+		Native bool
 	}
 	// Acked: a task has taken its part of a snapshot and stored it.
 	Acked struct {
@@ -167,8 +169,9 @@ type (
 	Discard struct{ ID int64 }
 	// Delete deletes checkpoints of the job.
 	Delete struct{ IDs []int64 }
-	// Sweep deletes what earlier attempts left unfinished.
-	Sweep struct{}
+	// Sweep deletes what earlier attempts left unfinished; with Own, at the end of
+	// a job whose checkpoints are deleted, shared files of this one as well.
+	Sweep struct{ Own bool }
 	// SetTimer asks for a Tick at a time, replacing the one before; 0 for none.
 	SetTimer struct{ At int64 }
 	// Reply answers a Requested.
@@ -222,7 +225,7 @@ func (a NotifyCommitted) String() string { return fmt.Sprintf("notify committed 
 func (a NotifyAborted) String() string   { return fmt.Sprintf("notify aborted %d: %v", a.ID, a.Reason) }
 func (a Discard) String() string         { return fmt.Sprintf("discard %d", a.ID) }
 func (a Delete) String() string          { return fmt.Sprintf("delete %v", a.IDs) }
-func (Sweep) String() string             { return "sweep" }
+func (a Sweep) String() string           { return "sweep" + word(a.Own, " own") }
 func (a SetTimer) String() string {
 	if a.At == 0 {
 		return "no timer"

@@ -251,15 +251,17 @@ func (u *universe) live(m *snapshot.Metadata) bool {
 // deleting checks a deletion: live snapshots stay whole, the newest one stays,
 // and what one holds uncommitted is in another one.
 func (u *universe) deleting(root, at string) {
+	if path.Dir(at) == path.Join(root, snapshot.SharedDir("job")) {
+		u.deletingShared(at)
+		return
+	}
 	marker := path.Join(path.Dir(at), snapshot.MetadataName)
 	m := u.metas[marker]
 	if m == nil {
 		return
 	}
-	for _, r := range u.records[root] {
-		if r.Kind == RestoredRecord && r.Explicit && r.Snapshot != nil && r.Snapshot.same(refOf(m, "")) {
-			u.violated("%s is deleted, and -s named its snapshot", at)
-		}
+	if u.named(m) {
+		u.violated("%s is deleted, and -s named its snapshot", at)
 	}
 	if !u.live(m) {
 		return
@@ -291,6 +293,52 @@ func (u *universe) deleting(root, at string) {
 	}
 }
 
+// named reports whether a user named the snapshot with -s and did not give it to
+// the engine.
+func (u *universe) named(m *snapshot.Metadata) bool {
+	for _, records := range u.records {
+		named := false
+		for _, r := range records {
+			if r.Kind == RestoredRecord && r.Explicit && r.Snapshot != nil && r.Snapshot.same(refOf(m, "")) {
+				named = !r.Claim
+			}
+		}
+		if named {
+			return true
+		}
+	}
+	return false
+}
+
+// deletingShared checks that no live snapshot, and none that a user named, needs
+// a file.
+func (u *universe) deletingShared(at string) {
+	for marker, m := range u.metas {
+		if dir := path.Dir(marker); slices.Contains(m.SharedFiles(dir), at) && (u.live(m) || u.named(m)) {
+			u.violated("%s is deleted, and %s needs it", at, dir)
+		}
+	}
+}
+
+// checkShared holds that an attempt that completed a checkpoint and ended left
+// no shared file that no snapshot refers to.
+func (u *universe) checkShared(p *proc) {
+	if p.d == nil || !p.d.core.swept {
+		return
+	}
+	listed := map[string]bool{}
+	for marker, m := range u.metas {
+		for _, name := range m.SharedFiles(path.Dir(marker)) {
+			listed[name] = true
+		}
+	}
+	for at := range u.blobs {
+		if path.Dir(at) == path.Join(p.root, snapshot.SharedDir("job")) && !listed[at] {
+			u.violated("%s is in no snapshot, and stays", at)
+		}
+	}
+}
+
 // checkFresh lets the power fail here, and then starts each of the commands
 // that must finish the job, undisturbed and from the same state.
 func (u *universe) checkFresh() {
@@ -304,6 +352,7 @@ func (u *universe) checkFresh() {
 		if p.err == nil && v.violation == "" {
 			v.checkExact(p.root)
 			v.checkEnded(p.attempt)
+			v.checkShared(p)
 		}
 		v.close()
 		if v.violation != "" {

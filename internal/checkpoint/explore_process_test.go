@@ -24,6 +24,8 @@ type command struct {
 	// copies is the root of which this one is a copy, if it is not there yet.
 	copies        string
 	rewind, fresh bool
+	// claim makes what from names the engine's.
+	claim bool
 	// script: r reads a record in each subtask; c takes a checkpoint and waits
 	// for it, C does not wait; s takes a savepoint; S stops with one; x
 	// suspends; k cancels; w waits for all commits. Behind its end the input is read to the end.
@@ -88,10 +90,12 @@ func (p *proc) main() {
 		// As long as it has begun nothing it has nothing to publish.
 		p.u.copyDirectory(p.copies, p.root, slices.Repeat([]int{p.u.sc.records}, p.u.sc.subtasks))
 	}
+	f := p.u.current
 	err := p.start()
 	if err == nil {
 		err = p.run()
 	}
+	p.killOthers(f, false)
 	if p.u.current.dead {
 		return
 	}
@@ -109,7 +113,7 @@ func (p *proc) main() {
 func (p *proc) start() (err error) {
 	ctx := context.Background()
 	o := StartOptions{
-		Job: "job", Blobs: blobsOf{p.u, p.root}, RestorePath: p.from, Rewind: p.rewind, Fresh: p.fresh, ExactlyOnceSinks: true,
+		Job: "job", Blobs: blobsOf{p.u, p.root}, RestorePath: p.from, Rewind: p.rewind, Fresh: p.fresh, Claim: p.claim, ExactlyOnceSinks: true,
 		OpenPath: p.open, Host: "host", PID: p.number, Now: midnight, Logger: discard, without: p.u.off.rules,
 		NewLineage: func() string {
 			p.u.lineages++
@@ -339,8 +343,14 @@ func (p *proc) Trigger(b *stage.Barrier, _ func(string, []byte, codec.Format, er
 }
 
 // CheckpointComplete and CheckpointAborted implement Host.
-func (p *proc) CheckpointComplete(int64) {}
-func (p *proc) CheckpointAborted(int64)  {}
+func (p *proc) CheckpointComplete(id int64) {
+	for _, t := range p.tasks {
+		if t.uploads != nil {
+			t.uploads.Complete(id)
+		}
+	}
+}
+func (p *proc) CheckpointAborted(int64) {}
 
 // Committed implements Host.
 func (p *proc) Committed(id int64) {

@@ -44,6 +44,9 @@ const (
 	rereadInSweep
 	// reportWhenMarked: a savepoint is reported once its mark stands.
 	reportWhenMarked
+	// shareCompleted: a checkpoint refers only to files that a completed one
+	// lists.
+	shareCompleted
 )
 
 // needed is a rule, or a pair, and a scenario in which output is lost or
@@ -145,6 +148,12 @@ var neededRules = []needed{
 	{"leave what others opened", []switches{{rules: leaveOthers}}, scenario{
 		setup:    []command{{script: "rcx"}, {root: "/copy", copies: "/weir", fresh: true, script: "rx"}},
 		commands: []command{{script: "rcr"}, {root: "/copy", script: "r"}}, budget: budget{pauses: 1},
+	}},
+	{"keep what another snapshot refers to", []switches{{rules: countReferences}}, scenario{
+		shared: true, commands: []command{{script: "rcrc"}}, budget: budget{crashes: 1},
+	}},
+	{"refer to files of completed checkpoints", []switches{{model: shareCompleted}}, scenario{
+		shared: true, concurrent: 3, commands: []command{{script: "rCrCrC"}, {script: "r"}}, budget: budget{faults: 1, holds: 1},
 	}},
 	{"sweep earlier attempts, reading the ledger again", []switches{{model: sweepEarlier}, {model: rereadInSweep}}, scenario{
 		setup: []command{{script: "rcx"}}, commands: []command{{script: "rc"}, {script: "rc"}},

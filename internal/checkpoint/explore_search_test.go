@@ -20,8 +20,10 @@ type scenario struct {
 	subtasks  int // default 1
 	// retained and concurrent checkpoints, default 1; protocol default 2.
 	retained, concurrent, protocol int
-	budget                         budget
-	off                            switches
+	// shared has checkpoints share files.
+	shared bool
+	budget budget
+	off    switches
 	// only, if set, tells where a deviation may be; all other steps are taken.
 	only func(f *fiber) bool
 }
@@ -91,7 +93,7 @@ func newExplorer(sc scenario) *explorer {
 	e := &explorer{sc: &sc, from: newLasting(), visited: map[uint64]struct{}{}, checked: map[uint64]struct{}{}}
 	e.from.brokers.protocol = sc.protocol
 	for i := range sc.setup {
-		u := newUniverse(&scenario{subtasks: sc.subtasks, records: sc.records, retained: sc.retained, concurrent: sc.concurrent}, e.from, sc.setup[i:i+1])
+		u := newUniverse(&scenario{subtasks: sc.subtasks, records: sc.records, retained: sc.retained, concurrent: sc.concurrent, shared: sc.shared}, e.from, sc.setup[i:i+1])
 		for f := u.turn(); f != nil; f = u.turn() {
 			u.perform(f)
 		}
@@ -203,7 +205,7 @@ func (e *explorer) moves(u *universe, f *fiber, left budget) []move {
 	if left.holds > 0 && f.rank < heldBack && f.p.others(f) {
 		moves = append(moves, moveHold)
 	}
-	if left.faults > 0 && (f.what == "put" || f.what == "delete") {
+	if left.faults > 0 && (f.what == "put" || f.what == "delete" || f.what == "file" && e.sc.shared) {
 		moves = append(moves, moveFailBefore, moveFailAfter)
 	}
 	return moves

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
+	"slices"
+	"strconv"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
@@ -23,6 +26,18 @@ type task struct {
 	stopped bool
 	over    bool // the end was reported
 	mail    []func() error
+	// uploads and tables are nil without shared files.
+	uploads *snapshot.Uploads
+	tables  []*table
+}
+
+// table is a file of a model backend: a checkpoint adds one, and the backend
+// keeps the newest three.
+type table struct {
+	content string
+	// names are those under which it was uploaded, files the same in full.
+	names []string
+	files []snapshot.File
 }
 
 const unlimited = 1 << 30
@@ -36,7 +51,78 @@ func (p *proc) newTask(i int) (*task, error) {
 	if p.attempt.Restored != nil {
 		t.next = positions(p.attempt.Restored)[i]
 	}
+	if p.u.sc.shared {
+		return t, t.openTables()
+	}
 	return t, nil
+}
+
+// openTables reads the files of the restored snapshot.
+func (t *task) openTables() error {
+	a := t.p.attempt
+	var restored []snapshot.File
+	if a.Share {
+		restored = a.Restored.Files
+	}
+	t.uploads = snapshot.NewUploads(snapshot.Writer{Lineage: a.Lineage, Attempt: a.Number, Stage: "rows", Subtask: t.id.Subtask}, restored)
+	if a.Restored == nil || a.Restored.Operators[0].Subtasks[t.id.Subtask].Native == nil {
+		return nil
+	}
+	files := map[string]snapshot.File{}
+	for _, f := range a.Restored.Files {
+		files[f.Name] = f
+	}
+	for _, f := range a.Restored.Operators[0].Subtasks[t.id.Subtask].Native.Files {
+		data, err := a.RestoredBlobs.Get(context.Background(), path.Join(a.RestoredDir, f.File))
+		if err != nil {
+			return fmt.Errorf("task %d: %w", t.id.Subtask, err)
+		}
+		t.tables = append(t.tables, &table{content: string(data), names: []string{f.File}, files: []snapshot.File{files[f.File]}})
+	}
+	return nil
+}
+
+// usable is the name of a table that an upload may refer to.
+func (t *task) usable(up *snapshot.Upload, tab *table) (snapshot.File, bool) {
+	for _, name := range tab.names {
+		if f, ok := up.Usable(name); ok {
+			return f, ok
+		}
+	}
+	if n := len(tab.names); n > 0 && t.p.u.off.has(shareCompleted) {
+		return tab.files[n-1], true
+	}
+	return snapshot.File{}, false
+}
+
+// upload stores the tables of a snapshot.
+func (t *task) upload(b *stage.Barrier, tables []*table, sub *snapshot.Subtask) (*snapshot.Upload, error) {
+	blobs, dir, ok := t.p.c.Target(b.ID)
+	if !ok {
+		return nil, errors.New("no longer under way")
+	}
+	ctx := context.Background()
+	up := t.uploads.Begin(b.ID, blobs, dir, b.Kind != snapshot.Savepoint)
+	sub.Native = &snapshot.Native{Format: "model/1"}
+	for i, tab := range tables {
+		f, ok := t.usable(up, tab)
+		if ok {
+			up.Refer(f)
+		} else {
+			var err error
+			f, err = up.Put(ctx, func(w io.Writer) error {
+				_, err := io.WriteString(w, tab.content)
+				return err
+			})
+			if err != nil {
+				return nil, errors.Join(err, up.Abandon(ctx))
+			}
+			tab.names, tab.files = append(tab.names, f.Name), append(tab.files, f)
+		}
+		sub.Native.Files = append(sub.Native.Files, snapshot.NativeFile{Local: strconv.Itoa(i), File: f.Name})
+	}
+	up.Done()
+	return up, nil
 }
 
 // positions are those of the subtasks in a snapshot.
@@ -105,8 +191,33 @@ func (t *task) barrier(b *stage.Barrier) error {
 	}
 	t.p.c.Prepared(t.id, b.ID, "rows", &format, data)
 	next := t.next
-	t.p.spawn(fmt.Sprintf("store%d.%d", t.id.Subtask, b.ID), 2, func() { t.store(b.ID, next, format) })
+	if t.uploads != nil {
+		t.tables = append(t.tables, &table{content: fmt.Sprintf("%d of attempt %d", b.ID, t.p.attempt.Number)})
+		t.tables = t.tables[max(0, len(t.tables)-3):]
+	}
+	tables := slices.Clone(t.tables)
+	t.p.spawn(fmt.Sprintf("store%d.%d", t.id.Subtask, b.ID), 2, func() {
+		if t.uploads == nil {
+			t.store(b.ID, next, format)
+		} else {
+			t.storeTables(b, next, format, tables)
+		}
+	})
 	return nil
+}
+
+func (t *task) storeTables(b *stage.Barrier, next int, format codec.Format, tables []*table) {
+	sub := snapshot.Subtask{Index: t.id.Subtask, Splits: [][]byte{{byte(next)}}}
+	up, err := t.upload(b, tables, &sub)
+	switch {
+	case t.p.u.current.dead:
+	case err != nil:
+		t.p.c.Decline(t.id, b.ID, err)
+	default:
+		t.p.c.Ack(Ack{Task: t.id, ID: b.ID, Files: up.Files(), Operators: []snapshot.Operator{{
+			ID: "rows", Parallelism: t.p.u.sc.subtasks, CommittableFormat: &format, Subtasks: []snapshot.Subtask{sub},
+		}}})
+	}
 }
 
 func (t *task) store(id int64, next int, format codec.Format) {

@@ -23,6 +23,33 @@ var explorations = []scenario{
 	{name: "cancel", commands: []command{{script: "rcrk"}, {script: "rc"}}, budget: budget{pauses: 1, crashes: 1}},
 	{name: "retention", commands: []command{{script: "rcrcrc"}, {script: "rc"}}, budget: budget{pauses: 1, crashes: 1}},
 	{name: "faults", commands: []command{{script: "rcrc"}, {script: "r"}}, budget: budget{crashes: 1, faults: 1}},
+	{name: "shared files", shared: true, commands: []command{{script: "rcrc"}, {script: "rc"}}, budget: budget{pauses: 1, crashes: 1}},
+	{name: "shared files, three attempts", shared: true, records: 2, commands: []command{{script: "rc"}, {script: "r"}, {}}, budget: budget{pauses: 1, crashes: 1}},
+	{name: "shared files, overlapping checkpoints", shared: true, concurrent: 3, commands: []command{{script: "rCrCrC"}, {script: "r"}}, budget: budget{crashes: 1, holds: 1}},
+	{name: "shared files, faults", shared: true, commands: []command{{script: "rcrc"}, {script: "r"}}, budget: budget{crashes: 1, faults: 1}},
+	{name: "shared files, savepoint", shared: true, commands: []command{{script: "rcrsr"}, {script: "r"}}, budget: budget{pauses: 1, crashes: 1}},
+	{name: "shared files, suspend", shared: true, commands: []command{{script: "rcrx"}, {script: "rc"}}, budget: budget{pauses: 1, crashes: 1}},
+	{name: "shared files, cancel", shared: true, commands: []command{{script: "rcrk"}, {script: "rc"}}, budget: budget{pauses: 1, crashes: 1}},
+	{
+		name: "shared files, back to an older one", shared: true, setup: []command{{script: "rcrcx"}}, retained: 3,
+		commands:  []command{{from: chk1, rewind: true, script: "rc"}, {from: chk1, rewind: true, script: "r"}},
+		finishers: []command{{from: chk1, rewind: true, script: "rcrc"}, {}}, budget: budget{pauses: 1, crashes: 1},
+	},
+	{
+		name: "shared files, an older one claimed", shared: true, setup: []command{{script: "rcrcx"}}, retained: 3,
+		commands:  []command{{from: chk1, rewind: true, claim: true, script: "rcrc"}, {from: chk1, rewind: true, claim: true, script: "r"}},
+		finishers: []command{{from: chk1, rewind: true, claim: true, script: "rcrc"}, {}}, budget: budget{pauses: 1, crashes: 1},
+	},
+	{
+		name: "the savepoint of a stop, claimed", shared: true, setup: []command{{script: "rcrS"}},
+		commands:  []command{{from: stopped, claim: true, script: "rcrc"}, {from: stopped, claim: true, script: "r"}},
+		finishers: []command{{from: stopped, claim: true}, {}}, budget: budget{pauses: 1, crashes: 1},
+	},
+	{
+		name: "shared files, copied with the ledger", shared: true, setup: []command{{script: "rcx"}, {root: "/copy", copies: "/weir", script: "rx"}},
+		commands:  []command{{script: "rcr"}, {root: "/copy", script: "r"}},
+		finishers: []command{{}, {root: "/copy"}}, budget: budget{pauses: 1, crashes: 1},
+	},
 	{
 		name: "back to an older one, by a supervisor", setup: []command{{script: "rcrcx"}}, retained: 3,
 		commands:  []command{{from: chk1, rewind: true, script: "rc"}, {from: chk1, rewind: true, script: "r"}},
@@ -78,7 +105,9 @@ var explorations = []scenario{
 //   - Kafka (explore_brokers_test.go): transactional ids with epochs, the
 //     answers of either transaction protocol, aborts by initialisation;
 //   - tasks and users (explore_process_test.go): a source that counts and a
-//     writer per subtask, and scripts of checkpoints, savepoints and stops;
+//     writer per subtask, and scripts of checkpoints, savepoints and stops; in
+//     scenarios with shared files also a backend that adds a file at each
+//     checkpoint and keeps three (explore_task_test.go), by snapshot.Uploads;
 //   - goroutines (explore_universe_test.go): fibers, that is coroutines which
 //     hand back before each step. The driver's workers are fibers, too.
 //
@@ -92,9 +121,10 @@ var explorations = []scenario{
 //
 // After every step (explore_check_test.go): nothing is published twice but
 // behind an accepted rewind; nothing is aborted or deleted that a live snapshot
-// needs; marks and stopped records are true; processes end well, fenced, or
+// needs, shared files included; marks and stopped records are true; processes end well, fenced, or
 // with the fault they met. And from every lasting state, reached by a power
-// failure, one undisturbed start finishes the job exactly.
+// failure, one undisturbed start finishes the job exactly, and leaves no shared
+// file that no snapshot refers to.
 //
 // TestExplorerFindsViolationWithout switches single rules off
 // (explore_rules_test.go). TestExplorerWalks takes random walks

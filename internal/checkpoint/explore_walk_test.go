@@ -47,7 +47,7 @@ type walk struct {
 
 func newWalk(seed uint64) *walk {
 	r := rand.New(rand.NewPCG(seed, 2))
-	sc := &scenario{subtasks: 2, records: 6, concurrent: 2 + r.IntN(2), retained: 1 + r.IntN(3), protocol: 1 + r.IntN(2)}
+	sc := &scenario{subtasks: 2, records: 6, concurrent: 2 + r.IntN(2), retained: 1 + r.IntN(3), protocol: 1 + r.IntN(2), shared: r.IntN(2) == 0}
 	sc.ensureDefaults()
 	w := &walk{rnd: r}
 	commands := make([]command, 2+r.IntN(3))

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/storage"
 )
 
 // fatalError marks an error that a restart does not mend.
@@ -22,7 +23,7 @@ func AsFatal(err error) error {
 
 // Fatal reports whether starting the job again cannot help, or must not be
 // done without a decision: err was marked by AsFatal, is ErrFinished,
-// ErrRefused, ErrFenced, a connector.ErrFatal, an UncommittedError, or tells of
+// ErrRefused, ErrFenced, a connector.ErrFatal, a storage.ErrFatal, an UncommittedError, or tells of
 // transactions that are lost or whose outcome is unknown, and of nothing beside
 // them that may pass: then another start has to see what is left. A damaged
 // ledger is marked so.
@@ -32,7 +33,7 @@ func Fatal(err error) bool {
 	if errors.As(err, &marked) || errors.As(err, &uncommitted) {
 		return true
 	}
-	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrFatal} {
+	for _, final := range []error{ErrFinished, ErrRefused, ErrFenced, connector.ErrFatal, storage.ErrFatal} {
 		if errors.Is(err, final) {
 			return true
 		}

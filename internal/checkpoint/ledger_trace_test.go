@@ -160,12 +160,18 @@ func (w *world) begin(name string, flags []string) bool {
 			o.Rewind = true
 		case "--fresh":
 			o.Fresh = true
+		case "--claim":
+			o.Claim = true
 		case "--accept-loss":
 			i++
 			o.AcceptLoss = w.number(flags[i])
 		default:
-			if name, ok := strings.CutPrefix(flags[i], "job="); ok {
-				o.Job = name
+			key, value, _ := strings.Cut(flags[i], "=")
+			switch key {
+			case "job":
+				o.Job = value
+			case "nth":
+				o.Nth = int(w.number(value))
 			}
 		}
 	}
@@ -190,6 +196,12 @@ func (w *world) end(name string) {
 		from = fmt.Sprintf("%s (id %d of attempt %d)", a.RestoredDir, a.Restored.ID, a.Restored.Attempt)
 	}
 	w.say("attempt %d of %s from %s, next id %d, owns %v", a.Number, a.Lineage, from, a.NextID, a.owned)
+	if a.Share {
+		w.say("may refer to its shared files")
+	}
+	for _, id := range sortedKeys(a.claimed) {
+		w.say("%d lies at %s", id, a.claimed[id].path)
+	}
 	for _, f := range a.FormerLineages {
 		w.say("ends what is open of %s up to attempt %d", f.Lineage, f.LastAttempt)
 	}
@@ -303,7 +315,7 @@ func (w *world) look(name string) {
 		w.tell(err)
 		return
 	}
-	owned := s.owned()
+	owned, _ := s.owned(w.ctx)
 	for _, f := range s.view.found {
 		switch {
 		case f.meta == nil:

@@ -43,26 +43,46 @@ func corrupt(err error) bool {
 // unreadable tells that nobody here can know what a snapshot holds.
 func unreadable(err error) bool { return corrupt(err) || errors.Is(err, snapshot.ErrNewer) }
 
-// directories lists what lies in the directories of a job's checkpoints: by
-// id, the names and sizes of the files.
-func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int64]map[string]int64, error) {
-	dirs := map[int64]map[string]int64{}
+// listing is what lies in a job's directory.
+type listing struct {
+	// checkpoints are the directories of checkpoints: by id, the names and sizes
+	// of the files.
+	checkpoints map[int64]map[string]int64
+	// others are further directories that are snapshots, shared are the names of
+	// shared files.
+	others, shared []string
+}
+
+func listJob(ctx context.Context, blobs storage.Blobs, job string) (listing, error) {
+	l := listing{checkpoints: map[int64]map[string]int64{}}
+	shared := snapshot.SharedDir(job)
 	err := blobs.List(ctx, job+"/", func(name string, size int64) error {
 		dir, file, _ := strings.Cut(strings.TrimPrefix(name, job+"/"), "/")
 		id := checkpointID(dir)
-		if id == 0 {
-			return nil // none of ours
+		switch {
+		case path.Dir(name) == shared:
+			l.shared = append(l.shared, name)
+		case id == 0 && file == snapshot.MetadataName:
+			l.others = append(l.others, path.Dir(name))
+		case id == 0:
+		case l.checkpoints[id] == nil:
+			l.checkpoints[id] = map[string]int64{file: size}
+		default:
+			l.checkpoints[id][file] = size
 		}
-		if dirs[id] == nil {
-			dirs[id] = map[string]int64{}
-		}
-		dirs[id][file] = size
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the checkpoints of %s in %s: %w", job, blobs, err)
+		return l, fmt.Errorf("list the checkpoints of %s in %s: %w", job, blobs, err)
 	}
-	return dirs, nil
+	return l, nil
+}
+
+// directories lists what lies in the directories of a job's checkpoints: by
+// id, the names and sizes of the files.
+func directories(ctx context.Context, blobs storage.Blobs, job string) (map[int64]map[string]int64, error) {
+	l, err := listJob(ctx, blobs, job)
+	return l.checkpoints, err
 }
 
 // checkpointID is the id in the name of a checkpoint's directory, 0 if it is
@@ -86,11 +106,12 @@ func has(files map[string]int64, name string) bool {
 
 // look lists and loads the snapshots in the job's directory.
 func (s *start) look(ctx context.Context) error {
-	dirs, err := directories(ctx, s.Blobs, s.Job)
+	listed, err := listJob(ctx, s.Blobs, s.Job)
 	if err != nil {
 		return err
 	}
-	s.dirs = dirs
+	dirs := listed.checkpoints
+	s.dirs, s.listed = dirs, listed
 	v := &view{history: s.ledger.history(), exactlyOnce: s.ExactlyOnceSinks, opts: &s.StartOptions}
 	for _, id := range sortedKeys(dirs) {
 		files := dirs[id]
@@ -197,16 +218,22 @@ func (s *start) loadExternal(ctx context.Context, userPath string, named *Ref) (
 // complete checks that the data files of a snapshot are there and have the
 // right sizes.
 func complete(ctx context.Context, blobs storage.Blobs, dir string, m *snapshot.Metadata) error {
-	sizes := map[string]int64{}
-	err := blobs.List(ctx, dir+"/", func(name string, size int64) error {
-		sizes[strings.TrimPrefix(name, dir+"/")] = size
-		return nil
-	})
+	sizes, shared := map[string]int64{}, len(m.SharedFiles(dir)) > 0
+	list := func(in string) error {
+		return blobs.List(ctx, in+"/", func(name string, size int64) error {
+			sizes[name] = size
+			return nil
+		})
+	}
+	err := list(dir)
+	if err == nil && shared {
+		err = list(snapshot.SharedDir(path.Dir(dir)))
+	}
 	if err != nil {
 		return fmt.Errorf("list snapshot %s in %s: %w", dir, blobs, err)
 	}
 	for _, f := range m.Files {
-		size, ok := sizes[f.Name]
+		size, ok := sizes[path.Join(dir, f.Name)]
 		switch {
 		case !ok:
 			return fmt.Errorf("%w: %s in %s: data file %s is missing", errIncomplete, dir, blobs, f.Name)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 )
 
@@ -79,4 +80,10 @@ func isMarked(ctx context.Context, blobs storage.Blobs, dir string, s Ref) (bool
 		return false, err
 	}
 	return marks(data, s), nil
+}
+
+// IsCommitted reports whether all committables of the snapshot m at dir are
+// marked as committed.
+func IsCommitted(ctx context.Context, blobs storage.Blobs, dir string, m *snapshot.Metadata) (bool, error) {
+	return isMarked(ctx, blobs, dir, refOf(m, dir))
 }

@@ -1,16 +1,19 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // OpenLocal is an OpenPath for snapshots in directories of this machine; path
@@ -32,6 +35,30 @@ func OpenLocal(path string) (blobs storage.Blobs, dir string, err error) {
 		return nil, "", err
 	}
 	return file.New(filepath.Dir(abs)), filepath.Base(abs), nil
+}
+
+// Opener opens storages by directories and URLs.
+type Opener interface {
+	Open(ctx context.Context, where string) (storage.Blobs, error)
+}
+
+// OpenPath returns an OpenPath for directories of this machine and for the URLs
+// that o knows.
+func OpenPath(ctx context.Context, o Opener) func(path string) (blobs storage.Blobs, dir string, err error) {
+	return func(path string) (storage.Blobs, string, error) {
+		if !location.IsURL(path) {
+			return OpenLocal(strings.TrimPrefix(path, "file://"))
+		}
+		parent, dir, err := location.Split(path)
+		if err == nil && dir == snapshot.MetadataName {
+			parent, dir, err = location.Split(parent)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		blobs, err := o.Open(ctx, parent)
+		return blobs, dir, err
+	}
 }
 
 // sameStorage reports whether two names of storages are of one: a directory may

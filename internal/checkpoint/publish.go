@@ -21,7 +21,12 @@ func (d *driver) publish(a Publish) {
 	m.Ledger = d.cfg.Attempt.ledger.history().id()
 	m.Completed = d.cfg.Now()
 	for _, id := range a.Deletes {
-		m.Deletes = append(m.Deletes, snapshot.CheckpointDir(d.cfg.Job, id))
+		t := d.stored(id)
+		if t.external {
+			m.Deletes = append(m.Deletes, t.path)
+			continue
+		}
+		m.Deletes = append(m.Deletes, t.dir)
 	}
 	committables := 0
 	for _, op := range m.Operators {
@@ -118,11 +123,13 @@ func (d *driver) marked(b *barrier, err error) {
 	d.step(Marked{b.ID, err})
 }
 
-// discard deletes the files of a snapshot that was never published. No other
-// attempt has files of the same names.
+// discard deletes the files of a snapshot that was never published, shared ones
+// unless another one refers to them. No other attempt has files of the same
+// names.
 func (d *driver) discard(id int64) {
 	b := d.barriers[id]
 	d.remove(b, b.files())
+	d.deleteShared(d.shares.drop(b.dir))
 }
 
 func (d *driver) remove(b *barrier, names []string) {
@@ -140,33 +147,41 @@ func (d *driver) remove(b *barrier, names []string) {
 	})
 }
 
-// delete deletes checkpoints.
+// delete deletes checkpoints, and then the shared files that only they referred
+// to: what is left if it is interrupted between is for a sweep.
 func (d *driver) delete(ids []int64) {
 	ctx := d.ctx
 	d.deleter.do(func() {
 		for _, id := range ids {
-			dir := snapshot.CheckpointDir(d.cfg.Job, id)
+			t := d.stored(id)
 			killpoint.Reach("delete.begin")
-			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
-				d.cfg.Logger.Warn("deleting a checkpoint", "directory", dir, "error", err)
+			if err := deleteDirectory(ctx, t.blobs, t.dir); err != nil {
+				d.cfg.Logger.Warn("deleting a checkpoint", "directory", t.dir, "in", t.blobs, "error", err)
+				continue // it may stand, and need its files
 			}
 			killpoint.Reach("delete.end")
+			if !t.external { // else its shared files are another directory's
+				d.deleteSharedNow(ctx, d.shares.drop(t.dir))
+			}
 		}
 	})
 }
 
-// sweep deletes directories without _metadata that earlier attempts left.
-// What they may yet publish there is void.
-func (d *driver) sweep() {
-	ctx := d.ctx
+// sweep deletes directories without _metadata, and shared files without a
+// snapshot, that earlier attempts left. What they may yet publish there is void.
+func (d *driver) sweep(a Sweep) {
+	ctx, before := d.ctx, d.cfg.Attempt.Number
+	if a.Own {
+		before++
+	}
 	d.deleter.do(func() {
-		dirs, err := directories(ctx, d.cfg.Blobs, d.cfg.Job)
+		l, err := listJob(ctx, d.cfg.Blobs, d.cfg.Job)
 		if err != nil {
 			d.cfg.Logger.Warn("looking for abandoned checkpoints", "error", err)
 			return
 		}
-		for _, id := range sortedKeys(dirs) {
-			if _, published := dirs[id][snapshot.MetadataName]; published || id >= d.cfg.Attempt.NextID {
+		for _, id := range sortedKeys(l.checkpoints) {
+			if _, published := l.checkpoints[id][snapshot.MetadataName]; published || id >= d.cfg.Attempt.NextID {
 				continue
 			}
 			dir := snapshot.CheckpointDir(d.cfg.Job, id)
@@ -174,6 +189,9 @@ func (d *driver) sweep() {
 			if err := deleteDirectory(ctx, d.cfg.Blobs, dir); err != nil {
 				d.cfg.Logger.Warn("deleting an abandoned checkpoint", "directory", dir, "error", err)
 			}
+		}
+		if err := d.sweepShared(ctx, l, before); err != nil {
+			d.cfg.Logger.Warn("shared files that earlier attempts left are not deleted; the next attempt tries again", "error", err)
 		}
 	})
 }

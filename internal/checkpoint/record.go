@@ -71,6 +71,9 @@ type Record struct {
 	// Explicit tells that the request chose the snapshot of a restored
 	// record, and not the ledger.
 	Explicit bool `json:"explicit,omitempty"`
+	// Claim tells that an explicit restored record makes its snapshot the
+	// engine's to delete; else it stays the user's.
+	Claim bool `json:"claim,omitempty"`
 	// Snapshot is what a restored record begins from, nil for nothing, the
 	// final snapshot in stopping and stopped records, and the one that holds
 	// the losses of an accepted-loss record.

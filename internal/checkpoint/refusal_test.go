@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -94,8 +93,7 @@ func TestRefusals(t *testing.T) {
 
 // ofNewerVersion makes _metadata what a later version of Weir may write.
 func ofNewerVersion(b []byte) []byte {
-	version := fmt.Appendf(nil, `"format_version": %d`, snapshot.Version)
-	b = bytes.Replace(b[:len(b)-len("crc32c 00000000\n")], version, []byte(`"format_version": 99`), 1)
+	b = bytes.Replace(b[:len(b)-len("crc32c 00000000\n")], []byte(`"format_version": 1`), []byte(`"format_version": 99`), 1)
 	return fmt.Appendf(b, checksumLine, crc32.Checksum(b, castagnoli))
 }
 

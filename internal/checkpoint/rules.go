@@ -36,6 +36,9 @@ const (
 	// leaveOthers: of former lineages only what this ledger's attempts opened,
 	// under this name, is ended.
 	leaveOthers
+	// countReferences: a shared file goes with the last snapshot that refers to
+	// it.
+	countReferences
 )
 
 func (r rules) off(rule rules) bool { return r&rule != 0 }

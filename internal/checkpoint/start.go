@@ -30,6 +30,11 @@ type StartOptions struct {
 	// directory there. It is called for RestorePath and for external paths
 	// that the ledger names.
 	OpenPath func(path string) (blobs storage.Blobs, dir string, err error)
+	// Claim makes the snapshot of RestorePath the engine's: it is deleted as
+	// retention says, and in the job's directory its shared files are referred
+	// to. Without, it stays the user's, and nothing depends on it after the first
+	// checkpoint.
+	Claim bool
 	// Rewind accepts that going back to RestorePath repeats output; Fresh
 	// begins from nothing.
 	Rewind, Fresh bool
@@ -107,6 +112,9 @@ type Attempt struct {
 	Restored      *snapshot.Metadata
 	RestoredDir   string
 	RestoredBlobs storage.Blobs
+	// Share tells that checkpoints of this attempt may refer to the shared files
+	// of Restored: it lies in the job's directory, and is the engine's own.
+	Share bool
 	// NextID is the id of the attempt's first checkpoint.
 	NextID int64
 
@@ -124,6 +132,11 @@ type Attempt struct {
 	// owned are the ids of earlier checkpoints that are the engine's to
 	// delete, ascending.
 	owned []int64
+	// claimed are those of them that lie elsewhere.
+	claimed map[int64]target
+	// shares are the snapshots in the job's directory, as far as they refer to
+	// shared files.
+	shares *shares
 	// open are the restored committables not proven to be committed.
 	open map[string][]snapshot.Committable
 }
@@ -172,9 +185,10 @@ type start struct {
 	formerNames []string
 	// verify compares the checksums of data files.
 	verify func(context.Context, origin) error
-	// dirs are the directories of checkpoints that the look has listed: by id,
-	// the names and sizes of their files.
-	dirs map[int64]map[string]int64
+	// listed is what the look has listed; dirs are its directories of
+	// checkpoints.
+	listed listing
+	dirs   map[int64]map[string]int64
 }
 
 // origin is what a start begins from.
@@ -234,6 +248,7 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 	}
 	if from.found != nil {
 		restored.Snapshot = &from.ref
+		restored.Claim = from.explicit && s.Claim
 	} else if from.explicit {
 		restored.NextID = a.NextID
 	}
@@ -241,7 +256,9 @@ func (s *start) end(ctx context.Context) (*Attempt, error) {
 		return nil, err
 	}
 	killpoint.Reach("start.recorded")
-	a.owned = s.owned()
+	a.owned, a.claimed = s.owned(ctx)
+	a.shares = s.shares(ctx)
+	a.Share = from.found != nil && !from.ref.External && s.ledger.history().owned(from.ref)
 	s.Logger.Info("job started", "job", s.Job, "lineage", a.Lineage, "attempt", a.Number, "from", describeOrigin(from))
 	return a, nil
 }
@@ -264,7 +281,7 @@ func (s *start) newClaim(h *history) (Record, error) {
 	}
 	r := Record{
 		Version: RecordVersion, Kind: ClaimRecord, Attempt: h.claimed + 1, Time: s.Now(),
-		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Process: s.Process, Storage: s.Blobs.String(), Job: s.Job, AcceptLoss: s.AcceptLoss,
+		Lineage: h.lineage(), Host: s.Host, PID: s.PID, Process: s.Process, Storage: storage.Identity(s.Blobs), Job: s.Job, AcceptLoss: s.AcceptLoss,
 	}
 	h.without = s.without
 	_, moved := h.moved(r.Storage)
@@ -411,19 +428,6 @@ func (s *start) attempt(from origin) *Attempt {
 		a.open = s.view.unproven(from.found)
 	}
 	return a
-}
-
-// owned lists the checkpoints that are the engine's to delete; the restored
-// record counts.
-func (s *start) owned() []int64 {
-	h := s.ledger.history()
-	var ids []int64
-	for _, f := range s.view.found {
-		if f.meta != nil && f.meta.Kind != snapshot.Savepoint && h.owned(f.ref) {
-			ids = append(ids, f.ref.ID)
-		}
-	}
-	return ids
 }
 
 // StillNewest returns ErrFenced if another start has claimed the job since.

@@ -13,6 +13,7 @@ type stopping struct {
 	kind snapshot.Kind
 	// barrier makes the sources stop at it; at the end of input they have.
 	barrier bool
+	native  bool
 	path    string
 	outcome Outcome
 	tokens  []int64
@@ -54,7 +55,7 @@ func (c *Core) triggerStop() {
 		return
 	}
 	s.phase = stopPending
-	s.snapshot = &pending{kind: s.kind, stop: s.barrier, path: s.path}
+	s.snapshot = &pending{kind: s.kind, stop: s.barrier, native: s.native, path: s.path}
 	c.send(s.snapshot)
 }
 
@@ -123,6 +124,12 @@ func (c *Core) canceled(err error) {
 		c.fail(err)
 		return
 	}
-	c.do(Delete{slices.Concat(c.completed, c.orphans)})
+	c.deleteAll()
 	c.finish(Canceled)
+}
+
+// deleteAll deletes the checkpoints of a job that has ended.
+func (c *Core) deleteAll() {
+	c.do(Delete{slices.Concat(c.completed, c.orphans)})
+	c.do(Sweep{Own: true})
 }

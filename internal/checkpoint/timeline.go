@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // LookOptions say which job to look at.
@@ -259,7 +259,7 @@ func (s *start) timeline(ctx context.Context) (*Timeline, error) {
 		return nil, err
 	}
 	t := &Timeline{
-		Job: s.Job, Directory: path.Join(s.Blobs.String(), s.Job), Lineage: s.view.lineage(),
+		Job: s.Job, Directory: location.Join(s.Blobs.String(), s.Job), Lineage: s.view.lineage(),
 		Attempts: []TimelineAttempt{}, Snapshots: []TimelineSnapshot{}, Unfinished: []UnfinishedSnapshot{}, Losses: []AcceptedLoss{},
 	}
 	if name := s.view.writtenAs(); name != s.Job {

@@ -161,6 +161,7 @@ func (s *start) snapshots(ctx context.Context, next *Ref) ([]TimelineSnapshot, e
 		t := s.verdict(f, next)
 		t.Bytes = sum(s.dirs[f.ref.ID])
 		if f.meta != nil {
+			t.Bytes += f.meta.SharedBytes()
 			if err := s.inspect(ctx, origin{found: f, blobs: s.Blobs, dir: f.ref.Path}, &t); err != nil {
 				return nil, err
 			}

@@ -42,7 +42,7 @@ func (c *Core) send(p *pending) {
 	}
 	c.pending = append(c.pending, p)
 	c.do(Trigger{Path: p.path, Barrier: &stage.Barrier{
-		ID: p.id, Kind: p.kind, Stop: p.stop, AtLeastOnce: c.opt.AtLeastOnce, Triggered: c.now,
+		ID: p.id, Kind: p.kind, Native: p.native, Stop: p.stop, AtLeastOnce: c.opt.AtLeastOnce, Triggered: c.now,
 	}})
 }
 

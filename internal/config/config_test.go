@@ -23,6 +23,49 @@ func TestRocksDBMeansLSM(t *testing.T) {
 	}
 }
 
+// Every name that Flink has had for a backend stands for one of ours, with a
+// warning.
+func TestNamesOfBackends(t *testing.T) {
+	const heap, memory, lsm = "means heap; snapshots go to execution.checkpointing.dir", "memory means heap with snapshots in memory", "rocksdb means lsm"
+	for name, want := range map[string][2]string{
+		"hashmap":    {Heap, heap},
+		"filesystem": {Heap, heap},
+		"memory":     {Heap, memory},
+		"jobmanager": {Heap, memory},
+		"rocksdb":    {LSM, lsm},
+		"org.apache.flink.runtime.state.hashmap.HashMapStateBackend":        {Heap, heap},
+		"org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory": {Heap, heap},
+		"org.apache.flink.runtime.state.filesystem.FsStateBackendFactory":   {Heap, heap},
+		"FsStateBackend": {Heap, heap},
+		"org.apache.flink.runtime.state.memory.MemoryStateBackendFactory": {Heap, memory},
+		"MemoryStateBackend": {Heap, memory},
+		"org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory":  {LSM, lsm},
+		"org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend": {LSM, lsm},
+		"org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory":    {LSM, lsm},
+		"EmbeddedRocksDBStateBackend":                                          {LSM, lsm},
+		"org.apache.flink.state.forst.ForStStateBackendFactory":                {LSM, lsm},
+	} {
+		for _, key := range []string{"state.backend", "state.backend.type"} {
+			s := New()
+			if err := s.ParseFile("f", []byte(key+": "+name)); err != nil {
+				t.Fatal(err)
+			}
+			s.Resolve()
+			warned := slices.ContainsFunc(s.Warnings(), func(w string) bool { return strings.Contains(w, want[1]) })
+			if b := Get[string](s, StateBackend); b != want[0] || !warned {
+				t.Errorf("%s: %s: backend %q, warnings %q", key, name, b, s.Warnings())
+			}
+			if dir := Get[string](s, CheckpointDir); (dir == MemoryDir) != (want[1] == memory) {
+				t.Errorf("%s: %s: snapshots go to %q", key, name, dir)
+			}
+		}
+	}
+	s := New()
+	if err := s.ParseFile("f", []byte("state.backend.type: com.example.OwnStateBackend")); err == nil || !strings.Contains(err.Error(), "one of heap, lsm") {
+		t.Errorf("an unknown class: %v", err)
+	}
+}
+
 func TestTableIsConsistent(t *testing.T) {
 	names, flags, vars := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, o := range Options() {
@@ -206,6 +249,7 @@ execution.checkpointing.prefer-checkpoint-for-recovery: true
 		"file f:4: state.savepoints.dir is the old name of execution.checkpointing.savepoint-dir; use that",
 		"file f:5: execution.savepoint.path is the old name of execution.state-recovery.path; use that",
 		"file f:6: execution.checkpointing.prefer-checkpoint-for-recovery: it has no effect: recovery always uses the newest snapshot of either kind",
+		"file f:1: state backend filesystem means heap; snapshots go to execution.checkpointing.dir",
 	}
 	if got := s.Warnings(); !slices.Equal(got, want) {
 		t.Errorf("warnings:\n%s", strings.Join(got, "\n"))

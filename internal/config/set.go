@@ -163,17 +163,7 @@ func spelling(o *Option, variable string) string {
 // Resolve settles what depends on several options. Call it once, after the
 // last layer.
 func (s *Set) Resolve() {
-	if b := s.values[StateBackend]; b.Text == backendMemory {
-		s.warnf("%s: state backend memory means heap with snapshots in memory, which end with the process", b.Origin)
-		s.replace(StateBackend, Heap, b.Origin)
-		if !s.IsSet(CheckpointDir) {
-			s.replace(CheckpointDir, MemoryDir, b.Origin)
-		}
-	}
-	if b := s.values[StateBackend]; b.Text == backendRocksDB {
-		s.warnf("%s: state backend rocksdb means lsm, which keeps on local disk what does not fit into memory", b.Origin)
-		s.replace(StateBackend, LSM, b.Origin)
-	}
+	s.resolveBackend()
 	if !s.IsSet(RestartType) {
 		strategy := RestartNone
 		if s.IsSet(CheckpointInterval) {
@@ -181,6 +171,27 @@ func (s *Set) Resolve() {
 		}
 		s.replace(RestartType, strategy, Origin{Layer: Default})
 	}
+}
+
+// resolveBackend takes Flink's names of backends for ours.
+func (s *Set) resolveBackend() {
+	b := s.values[StateBackend]
+	name := LSM
+	switch b.Text {
+	case backendMemory:
+		s.warnf("%s: state backend memory means heap with snapshots in memory, which end with the process", b.Origin)
+		if name = Heap; !s.IsSet(CheckpointDir) {
+			s.replace(CheckpointDir, MemoryDir, b.Origin)
+		}
+	case backendFilesystem, backendHashMap:
+		s.warnf("%s: state backend %s means heap; snapshots go to %s", b.Origin, b.Text, CheckpointDir)
+		name = Heap
+	case backendRocksDB:
+		s.warnf("%s: state backend rocksdb means lsm, which keeps on local disk what does not fit into memory", b.Origin)
+	default:
+		return
+	}
+	s.replace(StateBackend, name, b.Origin)
 }
 
 // SetDefault gives an option that is not set a default worked out at the

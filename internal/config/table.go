@@ -1,6 +1,9 @@
 package config
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // The keys, for use in code.
 const (
@@ -9,22 +12,24 @@ const (
 	WatermarkInterval = "pipeline.auto-watermark-interval"
 	BufferTimeout     = "execution.buffer-timeout.interval"
 
-	CheckpointInterval   = "execution.checkpointing.interval"
-	CheckpointDir        = "execution.checkpointing.dir"
-	SavepointDir         = "execution.checkpointing.savepoint-dir"
-	CheckpointMode       = "execution.checkpointing.mode"
-	CheckpointTimeout    = "execution.checkpointing.timeout"
-	CheckpointMinPause   = "execution.checkpointing.min-pause"
-	CheckpointConcurrent = "execution.checkpointing.max-concurrent-checkpoints"
-	CheckpointTolerable  = "execution.checkpointing.tolerable-failed-checkpoints"
-	CheckpointRetained   = "execution.checkpointing.num-retained"
-	CheckpointRetention  = "execution.checkpointing.externalized-checkpoint-retention"
-	PreferCheckpoint     = "execution.checkpointing.prefer-checkpoint-for-recovery"
-	RestorePath          = "execution.state-recovery.path"
-	AllowNonRestored     = "execution.state-recovery.ignore-unclaimed-state"
+	CheckpointInterval    = "execution.checkpointing.interval"
+	CheckpointDir         = "execution.checkpointing.dir"
+	SavepointDir          = "execution.checkpointing.savepoint-dir"
+	CheckpointMode        = "execution.checkpointing.mode"
+	CheckpointTimeout     = "execution.checkpointing.timeout"
+	CheckpointIncremental = "execution.checkpointing.incremental"
+	CheckpointMinPause    = "execution.checkpointing.min-pause"
+	CheckpointConcurrent  = "execution.checkpointing.max-concurrent-checkpoints"
+	CheckpointTolerable   = "execution.checkpointing.tolerable-failed-checkpoints"
+	CheckpointRetained    = "execution.checkpointing.num-retained"
+	CheckpointRetention   = "execution.checkpointing.externalized-checkpoint-retention"
+	PreferCheckpoint      = "execution.checkpointing.prefer-checkpoint-for-recovery"
+	RestorePath           = "execution.state-recovery.path"
+	ClaimMode             = "execution.state-recovery.claim-mode"
+	AllowNonRestored      = "execution.state-recovery.ignore-unclaimed-state"
 
 	StateBackend = "state.backend.type"
-	MemoryBudget = "state.memory.budget"
+	HeapMemory   = "state.backend.heap.memory"
 	LSMMemory    = "state.backend.lsm.memory"
 	LSMDir       = "state.backend.lsm.dir"
 
@@ -57,10 +62,15 @@ const (
 
 	Heap = "heap"
 	LSM  = "lsm"
-	// backendMemory is Flink's old name for heap with snapshots in memory,
-	// backendRocksDB that of its backend on disk.
-	backendMemory  = "memory"
-	backendRocksDB = "rocksdb"
+	// Flink's names of backends: for heap with snapshots in memory, for heap, and
+	// for the one on disk.
+	backendMemory     = "memory"
+	backendFilesystem = "filesystem"
+	backendHashMap    = "hashmap"
+	backendRocksDB    = "rocksdb"
+
+	NoClaim = "NO_CLAIM"
+	Claim   = "CLAIM"
 
 	RestartNone        = "none"
 	RestartFixed       = "fixed-delay"
@@ -88,9 +98,9 @@ var options = []*Option{
 	{Key: CheckpointInterval, Kind: duration(1e6), DefaultText: "no checkpoints", Flag: "checkpoint-interval", Arg: "DURATION",
 		Help: "Time from the start of one checkpoint to the start of the next."},
 	{Key: CheckpointDir, Kind: text(), DefaultText: "none", Flag: "checkpoint-dir", Arg: "DIR", Old: []string{"state.checkpoints.dir"},
-		Help: "Directory of the snapshots, needed with an interval. \"memory:\" keeps them in memory, for tests."},
+		Help: "Directory of the snapshots, needed with an interval, or a URL such as s3://bucket/weir if the job has a storage for it. \"memory:\" keeps them in memory, for tests."},
 	{Key: SavepointDir, Kind: text(), DefaultText: "none", Old: []string{"state.savepoints.dir"},
-		Help: "Directory of savepoints for which none is named."},
+		Help: "Directory, or URL, of savepoints for which none is named."},
 	{Key: CheckpointMode, Kind: choice(ExactlyOnce, AtLeastOnce), Default: ExactlyOnce,
 		Help: "Whether barriers are aligned (EXACTLY_ONCE), or records of a later checkpoint may be counted twice after a failure (AT_LEAST_ONCE)."},
 	{Key: CheckpointTimeout, Kind: duration(1e6), Default: "10 min",
@@ -101,6 +111,8 @@ var options = []*Option{
 		Help: "How many checkpoints may be under way at once; savepoints may exceed it."},
 	{Key: CheckpointTolerable, Kind: tolerable(), Default: "0",
 		Help: "How many checkpoints in a row may fail for storage errors or timeouts before the job fails."},
+	{Key: CheckpointIncremental, Kind: boolean(), Default: "false", Old: []string{"state.backend.incremental"},
+		Help: "Write only what has changed since the checkpoint before where state lies in memory, for 8 bytes of memory per key. Checkpoints of the lsm backend always do so."},
 	{Key: CheckpointRetained, Kind: integer(1, math.MaxInt32), Default: "3", Old: []string{"state.checkpoints.num-retained"},
 		Help: "Completed checkpoints that are kept."},
 	{Key: CheckpointRetention, Kind: choice(RetainAlways, DeleteOnCancel, DeleteAlways, "retain="+RetainAlways, "delete-on-cancel="+DeleteOnCancel, "delete="+DeleteAlways), Default: RetainAlways,
@@ -110,19 +122,20 @@ var options = []*Option{
 		Help: "Has no effect; accepted for old configurations."},
 	{Key: RestorePath, Kind: text(), DefaultText: "the job's newest snapshot, if there is one", Flag: "restore", Short: "s", Arg: "PATH", Old: []string{"execution.savepoint.path"},
 		Help: "Start from this checkpoint or savepoint (its directory or its _metadata). Used up by the start: the same command again goes on from the newest snapshot."},
+	{Key: ClaimMode, Kind: choice(NoClaim, Claim), Default: NoClaim, Flag: "claim-mode", Arg: "MODE", Old: []string{"execution.savepoint-restore-mode"},
+		Help: "Whose the snapshot of --restore is from then on: no-claim leaves it to you, and the job's checkpoints soon need none of its files; claim gives it to the job, which deletes it as it does its own checkpoints. Nobody else may start from it then."},
 	{Key: AllowNonRestored, Kind: boolean(), Default: "false", Flag: "allow-non-restored-state", Short: "n", Old: []string{"execution.savepoint.ignore-unclaimed-state"},
 		Help: "Drop state of the restored snapshot for which the job has no operator, or the operator no state of that name, instead of refusing the start."},
 
-	{Key: StateBackend, Kind: choice(Heap, LSM, "hashmap=heap", "filesystem=heap", "jobmanager="+backendMemory, "memory="+backendMemory,
-		"rocksdb="+backendRocksDB, "forst="+backendRocksDB), Default: Heap,
+	{Key: StateBackend, Kind: backend(), Default: Heap,
 		Flag: "state-backend", Arg: "NAME", Old: []string{"state.backend"},
 		Help: "Where keyed state lives: heap (Flink's hashmap) holds it in memory, lsm (for Flink's rocksdb) keeps on local disk what does not fit there."},
+	{Key: HeapMemory, Kind: size(), DefaultText: "three quarters of what the process may have", Old: []string{"state.memory.budget"},
+		Help: "The most memory that keyed state takes with the heap backend, over all subtasks. Beyond it the job fails with an error that names the largest states, before the system kills the process."},
 	{Key: LSMMemory, Kind: size(), DefaultText: "40 % of what the process may have",
 		Help: "The memory that the lsm backend takes, over all subtasks."},
 	{Key: LSMDir, Kind: text(), DefaultText: "weir-state among the temporary files", Old: []string{"state.backend.rocksdb.localdir"},
 		Help: "Local directory of the lsm backend; jobs may share it. What a killed process left there goes with the next start."},
-	{Key: MemoryBudget, Kind: size(), DefaultText: "no limit",
-		Help: "The most memory that keyed state may take, over all subtasks. Beyond it the job fails with an error rather than the process for lack of memory."},
 
 	{Key: RestartType, Kind: choice(RestartNone, "off=none", "disable=none", RestartFixed, "fixeddelay="+RestartFixed, RestartFailureRate, "failurerate="+RestartFailureRate,
 		RestartExponential, "exponentialdelay="+RestartExponential),
@@ -158,6 +171,23 @@ func tolerable() Kind {
 		}
 		return k.parse(text)
 	}}
+}
+
+// backend is the choice of a state backend, by Flink's names, too: the short
+// ones, and those of classes and their factories, with a package or without.
+func backend() Kind {
+	k := choice(Heap, LSM,
+		"hashmap="+backendHashMap, "HashMapStateBackend="+backendHashMap,
+		"filesystem="+backendFilesystem, "FsStateBackend="+backendFilesystem,
+		"memory="+backendMemory, "jobmanager="+backendMemory, "MemoryStateBackend="+backendMemory,
+		"rocksdb="+backendRocksDB, "RocksDBStateBackend="+backendRocksDB, "EmbeddedRocksDBStateBackend="+backendRocksDB,
+		"forst="+backendRocksDB, "ForStStateBackend="+backendRocksDB)
+	byName := k.parse
+	k.parse = func(text string) (any, error) {
+		name := text[strings.LastIndexByte(text, '.')+1:]
+		return byName(strings.TrimSuffix(name, "Factory"))
+	}
+	return k
 }
 
 // Options returns the table in the order of documentation.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/memory"
+	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // Bits of the word at offset 4.
@@ -62,17 +63,25 @@ type Field struct {
 	// Detail is anything else that must be equal at restore, for example
 	// agg.Aggregator.Kind.
 	Detail string
+	// ItemSize is the number of encoded bytes of each element of a list or
+	// value of a map, without its time; 0 if it varies, and for other kinds.
+	ItemSize int
 	// TTL tells whether values carry a time of last access; it is stored in
 	// the section, so that TTL may be switched on or off between runs.
 	TTL bool
-	// Lifetime is the time to live in milliseconds, 0 for none.
+	// Lifetime is the time to live in milliseconds, 0 for none; Sweep is how many
+	// positions are to be looked at for expired values per record, 0 for none.
 	Lifetime int64
+	Sweep    int
 
 	// Size is the number of bytes in the entry, Off and Bit are set by Plan.
 	Size uintptr
 	Off  uintptr
 	Bit  uint32
 
+	// Convert returns how values of a stored state of this kind, but of another
+	// form, become what Load takes; call Conversion. nil if there is no other.
+	Convert func(stored snapshot.State) (Conversion, error)
 	// Append encodes the value of the entry, which is present, as it is stored in a
 	// snapshot. It runs off the stage's goroutine on a copy of the entry.
 	Append func(dst []byte, p unsafe.Pointer, a memory.View) ([]byte, error)
@@ -86,6 +95,9 @@ type Field struct {
 	// Expire drops what has expired at now, and clears the field when nothing
 	// is left. nil without TTL. The entry is writable (see Cursor).
 	Expire func(p unsafe.Pointer, a *memory.Arena, now int64)
+	// Prune appends to dst what has not expired at now of a value as Append encoded
+	// it; nothing, if nothing is left. nil without TTL. Any goroutine may call it.
+	Prune func(dst, value []byte, now int64) ([]byte, error)
 	// Touch loads one word of what the first access will need from the arena and returns
 	// it, so that a loop over a batch overlaps the cache misses. nil if
 	// everything is in line. The field is present.

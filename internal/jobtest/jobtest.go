@@ -35,8 +35,8 @@ func Script[T any](j *stream.Job, id string, items ...Item[T]) stream.Stream[T] 
 	return read(j, id, 0, [][]Item[T]{items}, stream.Parallelism(1))
 }
 
-// backendVariable, if it is lsm, has the jobs keep next to no state in memory
-// and the rest on disk.
+// backendVariable, if it is lsm, has the jobs that do not name a backend keep
+// next to no state in memory and the rest on disk.
 const backendVariable = "WEIR_TEST_STATE_BACKEND"
 
 // Job builds a job and makes it runnable; options of the job set in code are
@@ -62,7 +62,7 @@ func Job(t testing.TB, o embedded.Options, build func(*stream.Job)) *embedded.Jo
 	if o.MaxParallelism == 0 {
 		o.MaxParallelism = code.MaxParallelism
 	}
-	if os.Getenv(backendVariable) == string(embedded.LSM) {
+	if o.StateBackend == "" && os.Getenv(backendVariable) == string(embedded.LSM) {
 		o.StateBackend, o.LSMMemory, o.LSMDir = embedded.LSM, 1000, t.TempDir()
 	}
 	job, err := embedded.New(g, o)

@@ -145,3 +145,6 @@ func shortMix(h, n uint64) uint64 {
 	h *= prime
 	return h ^ h>>28
 }
+
+// HashEncoded is the hash of a key of which the canonical encoding is given.
+func HashEncoded(encoded []byte) uint32 { return uint32(xxh3.Hash(encoded)) }

@@ -34,9 +34,15 @@ const discardPoint = "discard.begin"
 // decision after a loss writes: these jobs lose nothing.
 const operatorKind = "accepted-loss"
 
+// sharedGroup begins the labels that only jobs come by whose checkpoints share
+// files.
+const sharedGroup = "shared."
+
 // needed are the labels at which a process must have been killed.
 func needed() []string {
-	return slices.DeleteFunc(killpoint.Labels(), func(l string) bool { return strings.HasSuffix(l, "."+operatorKind) })
+	return slices.DeleteFunc(killpoint.Labels(), func(l string) bool {
+		return strings.HasSuffix(l, "."+operatorKind) || strings.HasPrefix(l, sharedGroup)
+	})
 }
 
 // blows are all labels, at several counts where a process comes by more than
@@ -50,7 +56,7 @@ func blows() (all []blow) {
 	for _, label := range killpoint.Labels() {
 		group, kind := label[:strings.IndexByte(label, '.')], label[strings.LastIndexByte(label, '.')+1:]
 		switch {
-		case label == discardPoint, kind == operatorKind:
+		case label == discardPoint, kind == operatorKind, strings.HasPrefix(label, sharedGroup):
 		case group == "file" && kind == "ledger":
 			add(label, 0, 1, 2)             // claim, restored
 			add(label, suspendSignal, 3, 4) // stopping, stopped

@@ -32,7 +32,7 @@ var plain = []string{
 	"metadata.store", "metadata.stored", "metadata.reread",
 	"complete.begin", "complete.notified", "complete.reusable",
 	"commit.begin", "commit.send", "commit.sent", "commit.end",
-	"delete.begin", "delete.half", "delete.end", "discard.begin", "abandoned.begin",
+	"delete.begin", "delete.half", "delete.end", "discard.begin", "abandoned.begin", "shared.delete", "shared.sweep",
 	"mark.begin", "mark.end",
 	// The end.
 	"job.ended",

@@ -90,7 +90,7 @@ var heavy = map[string][]string{
 	"github.com/goccy/go-yaml":            {"internal/config"},
 	"github.com/zeebo/xxh3":               {"internal/keygroup", "agg"},
 	"github.com/klauspost/compress":       {"internal/snapshot", "connector/file"},
-	"github.com/parquet-go/parquet-go":    {"connector/file/parquet"},
+	"github.com/parquet-go/parquet-go":    {"connector/file/parquet", "cmd/weir/internal/command"},
 	"github.com/prometheus/client_golang": {"runner", "runner/embedded", "internal/checkpoint"},
 	"golang.org/x/term":                   {"runner"},
 	"github.com/cockroachdb/pebble":       {"internal/backend/lsm"},

@@ -71,6 +71,8 @@ type Arena struct {
 	failed error
 	// live is the number of units in blocks that are not freed.
 	live uint64
+	// exhausted is called before the pool is asked for the last time.
+	exhausted func()
 }
 
 // deferral is a freed block that the snapshots from..to contain.
@@ -81,6 +83,10 @@ type deferral struct {
 
 // NewArena returns an empty arena that takes its memory from p.
 func NewArena(p *Pool) *Arena { return &Arena{pool: p, epoch: 1} }
+
+// OnExhausted has f called when the pool has nothing more to give. It must not
+// use the arena's blocks: one may be half written.
+func (a *Arena) OnExhausted(f func()) { a.exhausted = f }
 
 // Alloc returns a block of at least n bytes, whose content is undefined and
 // whose first byte is aligned to 8. It panics with an error that wraps
@@ -170,6 +176,10 @@ func (a *Arena) extend(n int) Handle {
 		panic(errors.New("memory: an arena is full at 64 GiB; raise the parallelism"))
 	}
 	b, _, err := a.pool.alloc(n * chunkBytes)
+	if err != nil && a.exhausted != nil {
+		a.exhausted()
+		b, _, err = a.pool.alloc(n * chunkBytes)
+	}
 	if err != nil {
 		a.failed = err
 		panic(err)
@@ -189,6 +199,10 @@ func (a *Arena) Bytes(h Handle, n int) []byte {
 	p := a.header(h)
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), headerBytes)), int(p.units)*unit-headerBytes)[:n]
 }
+
+// At returns the first byte of the block, as Bytes does, without a look at its
+// header.
+func (a *Arena) At(h Handle) unsafe.Pointer { return a.data(h) }
 
 // Cap returns the usable bytes of the block.
 func (a *Arena) Cap(h Handle) int { return int(a.header(h).units)*unit - headerBytes }

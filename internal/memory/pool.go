@@ -31,9 +31,10 @@ type Pool struct {
 	regions []*region
 	// carved counts the bytes ever handed out of fresh memory: all of them stay
 	// with the process.
-	carved int64
-	inUse  int64
-	closed bool
+	carved   int64
+	inUse    int64
+	closed   bool
+	accounts []*Account
 }
 
 // region is one large piece of memory: fresh beyond bump, before it in use or
@@ -109,8 +110,7 @@ func (p *Pool) recycled(size int) (*region, int) {
 // carve takes size bytes of fresh memory, mapping a region if need be.
 func (p *Pool) carve(size int) (*region, int, error) {
 	if p.budget > 0 && p.carved+int64(size) > p.budget {
-		return nil, 0, fmt.Errorf("%w: %d bytes in use, %d more wanted, the budget is %d; raise it or use a backend that spills to disk",
-			ErrBudget, p.inUse, size, p.budget)
+		return nil, 0, p.exceeded(size)
 	}
 	var r *region
 	for _, c := range p.regions {

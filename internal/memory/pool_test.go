@@ -2,7 +2,9 @@ package memory
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -89,6 +91,29 @@ func TestPoolBudget(t *testing.T) {
 	p.Free(b)
 	if _, err := p.Alloc(1 << 19); err != nil {
 		t.Fatalf("freed memory is not reused within the budget: %v", err)
+	}
+}
+
+// The error of a used-up budget tells who takes most, subtasks together.
+func TestBudgetNamesTheLargest(t *testing.T) {
+	p := NewPool(1 << 20)
+	defer p.Close()
+	for i := range 7 {
+		a := p.OpenAccount(fmt.Sprintf("state %d", i))
+		a.Set(int64(100 * i))
+	}
+	second := p.OpenAccount("state 2")
+	second.Set(1000)
+	gone := p.OpenAccount("gone")
+	gone.Set(5000)
+	p.CloseAccount(gone)
+	if _, err := p.Alloc(1 << 19); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Alloc(1 << 20)
+	want := "524288 of 1048576 bytes are in use and 1048576 more are wanted; the largest, in bytes: state 2 1200, state 6 600, state 5 500, state 4 400, state 3 300, others. Raise"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nlacks %q", err, want)
 	}
 }
 

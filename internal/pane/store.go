@@ -49,6 +49,10 @@ type Config[Acc any] struct {
 	Kind  string
 	Init  func(acc *Acc)
 	Merge func(acc, other *Acc) error
+	// Convert returns how stored accumulators of another form become those of
+	// Acc, and the size of stored ones, 0 if it varies; same tells that an
+	// aggregate of this kind has stored them. nil if there is no other form.
+	Convert func(stored codec.Format, same bool) (size int, conv entry.Conversion, err error)
 }
 
 // Store is the windows of one operator in one subtask. Its methods work on the
@@ -61,6 +65,8 @@ type Store[Acc any] struct {
 	lateness int64
 	init     func(*Acc)
 	merge    func(acc, other *Acc) error
+	convert  func(stored codec.Format, same bool) (int, entry.Conversion, error)
+	kind     string
 	// flat accumulators are a []byte; the others have a layout.
 	flat   bool
 	layout *fixed.Layout
@@ -98,7 +104,7 @@ type text struct {
 // New returns the store; it works once the field is planned and Bind called.
 // Acc must be free of pointers, or []byte.
 func New[Acc any](c Config[Acc]) (*Store[Acc], error) {
-	s := &Store[Acc]{windows: c.Windows, lateness: c.Lateness.Milliseconds(), init: c.Init, merge: c.Merge}
+	s := &Store[Acc]{windows: c.Windows, lateness: c.Lateness.Milliseconds(), init: c.Init, merge: c.Merge, convert: c.Convert, kind: c.Kind}
 	if err := errors.Join(c.Windows.Err(), checkLateness(c.Lateness)); err != nil {
 		return nil, err
 	}
@@ -120,6 +126,9 @@ func New[Acc any](c Config[Acc]) (*Store[Acc], error) {
 		Detail: c.Kind + " in " + c.Windows.String(),
 		Size:   headSize + uintptr(s.inline)*s.size,
 		Append: s.appendField, Load: s.load, Clear: s.clear, Touch: s.touch,
+	}
+	if c.Convert != nil {
+		s.field.Convert = s.conversion
 	}
 	return s, nil
 }

@@ -1,8 +1,12 @@
 package rest
 
-// Canonical is the one format of savepoints: it restores into any state
-// backend.
-const Canonical = "CANONICAL"
+// Formats of savepoints.
+const (
+	// Canonical, the default, is the same whatever the state backend.
+	Canonical = "CANONICAL"
+	// Native is the files of the state backend, if it has any.
+	Native = "NATIVE"
+)
 
 // SavepointRequest is the body of POST /jobs/:jobid/savepoints.
 type SavepointRequest struct {

@@ -22,6 +22,9 @@ const crcLineSize = len(crcLine) + 8 + 1
 func EncodeMetadata(m *Metadata) ([]byte, error) {
 	v := *m
 	v.FormatVersion = m.version()
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", MetadataName, err)
+	}
 	b, err := json.MarshalIndent(&v, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", MetadataName, err)
@@ -30,9 +33,18 @@ func EncodeMetadata(m *Metadata) ([]byte, error) {
 	return fmt.Appendf(b, "%s%08x\n", crcLine, checksum(b)), nil
 }
 
-// version is 2 where a reader of version 1 would take a state for an even-split
-// list, or for one that lies under keys.
+// version is 3 where readers of earlier ones would miss files, and 2 where one of
+// version 1 would take a state for an even-split list, or for one that lies under
+// keys.
 func (m *Metadata) version() int {
+	if slices.ContainsFunc(m.Files, func(f File) bool { return IsShared(f.Name) }) {
+		return 3
+	}
+	for _, op := range m.Operators {
+		if slices.ContainsFunc(op.Subtasks, func(s Subtask) bool { return len(s.Increments) > 0 || s.Native != nil }) {
+			return 3
+		}
+	}
 	for _, op := range m.Operators {
 		if slices.ContainsFunc(op.States, func(s State) bool { return s.Kind == RawKind }) {
 			return 2
@@ -69,6 +81,9 @@ func DecodeMetadata(b []byte) (*Metadata, error) {
 	m := new(Metadata)
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, malformed("%v", err)
+	}
+	if err := m.check(); err != nil {
+		return nil, err
 	}
 	return m, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // encodeFooter returns footer and trailer.
-func encodeFooter(groups []groupIndex) ([]byte, error) {
+func encodeFooter(groups []groupIndex, version uint32) ([]byte, error) {
 	groups = slices.SortedFunc(slices.Values(groups), func(x, y groupIndex) int { return cmp.Compare(x.group, y.group) })
 	var ids []string
 	index := map[string]int{}
@@ -38,13 +38,13 @@ func encodeFooter(groups []groupIndex) ([]byte, error) {
 		footer = appendString(footer, id)
 	}
 	footer = append(footer, body...)
-	return appendTrailer(footer), nil
+	return appendTrailer(footer, version), nil
 }
 
-func appendTrailer(footer []byte) []byte {
+func appendTrailer(footer []byte, version uint32) []byte {
 	n := len(footer)
 	out := binary.LittleEndian.AppendUint32(footer, uint32(n))
-	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = binary.LittleEndian.AppendUint32(out, version)
 	out = binary.LittleEndian.AppendUint32(out, checksum(out))
 	return append(out, trailerMagic...)
 }

@@ -13,12 +13,16 @@ import (
 	"github.com/weirstream/weir/codec"
 )
 
-// Version is the version of the formats of data files and payloads.
-const Version = 1
+// WeirVersion is the version of Weir, written into every snapshot.
+const WeirVersion = "0.1.0"
+
+// Version is the newest version of the formats of data files and payloads. All
+// but files of changes are written as version 1, which earlier releases read.
+const Version = 2
 
 // MetadataVersion is the newest version of the format of _metadata. What needs
-// no more is written as version 1, which earlier releases read.
-const MetadataVersion = 2
+// no more is written as version 1 or 2, which earlier releases read.
+const MetadataVersion = 3
 
 // Compression says how a writer compresses chunks. A chunk that does not
 // shrink is stored as it is, whatever was asked for. The numbers are stored.
@@ -53,6 +57,11 @@ const (
 	endMarker = 0xFF
 
 	flagTTL = 1
+
+	// baseVersion is that of files that hold all state of their key groups,
+	// changesVersion of those that complete other files.
+	baseVersion    = 1
+	changesVersion = 2
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -163,6 +172,12 @@ func (p *parser) format() codec.Format {
 
 // section reads a section, header and data.
 func (p *parser) section() (h SectionHeader, data []byte) {
+	h, size := p.header()
+	return h, p.bytes(size)
+}
+
+// header reads what precedes the data of a section, and their size.
+func (p *parser) header() (h SectionHeader, size int) {
 	h.Operator = p.string()
 	h.KeyFormat = p.format()
 	h.State.Name = p.string()
@@ -176,8 +191,7 @@ func (p *parser) section() (h SectionHeader, data []byte) {
 	}
 	h.State.TTL = flags&flagTTL != 0
 	h.Count = p.number()
-	data = p.bytes(p.number())
-	return h, data
+	return h, p.number()
 }
 
 // output collects small writes into large ones and keeps length and checksum

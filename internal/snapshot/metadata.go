@@ -52,8 +52,10 @@ type Outside struct {
 	CRC uint32 `json:"crc32c"`
 }
 
-// File is a data file beside _metadata, written by one subtask.
+// File is a data file, written by one subtask.
 type File struct {
+	// Name is relative to the directory of _metadata: that of a file in it, or a
+	// SharedName.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 	// CRC is the CRC32C of the whole file.
@@ -91,6 +93,10 @@ type State struct {
 	Key    codec.Format `json:"key_format,omitzero"`
 	Detail string       `json:"detail,omitempty"`
 	TTL    bool         `json:"ttl,omitempty"`
+	// ItemSize is the number of bytes of each element of a list or value of a
+	// map, without its time: their format does not say it. It is 0 if it varies,
+	// for other kinds, in the headers of sections and in older snapshots.
+	ItemSize int `json:"item_size,omitempty"`
 }
 
 // Subtask is one subtask's part of an operator's snapshot.
@@ -98,6 +104,11 @@ type Subtask struct {
 	Index int `json:"index"`
 	// File is the data file with the operator's keyed state, "" if none.
 	File string `json:"file,omitempty"`
+	// Increments are the data files that complete File, oldest first: what one
+	// of them holds of a key group replaces what those before it have there.
+	Increments []string `json:"increments,omitempty"`
+	// Native is the keyed state in the form of a backend, in place of File.
+	Native *Native `json:"native,omitempty"`
 	// Lists are the states of the subtask that belong to no key.
 	Lists []ListState `json:"lists,omitempty"`
 	// Splits of a source's reader.
@@ -107,6 +118,23 @@ type Subtask struct {
 	Watermark *int64 `json:"watermark,omitempty"`
 	// Ended tells that the subtask's input had ended and been processed.
 	Ended bool `json:"ended,omitempty"`
+}
+
+// Native is the keyed state of one operator's subtask as files of its backend.
+type Native struct {
+	// Format names the form, with its version, such as "pebble/1".
+	Format string `json:"format"`
+	// States are the operator's states in the order they have in the files.
+	States []State      `json:"states,omitempty"`
+	Files  []NativeFile `json:"files"`
+}
+
+// NativeFile is one file of a backend.
+type NativeFile struct {
+	// Local is its name in the backend's directory.
+	Local string `json:"local"`
+	// File is its name in Metadata.Files.
+	File string `json:"file"`
 }
 
 // ListKind says how the items of a ListState are dealt out when the
@@ -123,6 +151,15 @@ const (
 	BroadcastMap ListKind = "broadcast"
 	// RawParts are items in a form of the function's own, divided evenly.
 	RawParts ListKind = "raw"
+)
+
+// ChangedKeys is the kind of a section in a file of changes: the keys, in the
+// order of (hash, encoded key), of which all that older files hold of the
+// operator and key group is out of date. AllKeys has no entries and says so of
+// all keys.
+const (
+	ChangedKeys = "changed-keys"
+	AllKeys     = "all-keys"
 )
 
 // RawKind is the kind of a keyed State whose sections hold one entry without a

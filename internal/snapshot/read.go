@@ -21,6 +21,11 @@ type FileReader struct {
 	name   string
 	want   File
 	groups []groupIndex
+	// changes tells that the file completes others.
+	changes bool
+	// ahead is what lies from aheadAt on, read together.
+	ahead   []byte
+	aheadAt int64
 }
 
 // OpenFile reads header and footer of the data file at name, of which size and
@@ -39,6 +44,9 @@ func (f *FileReader) wrap(err error) error {
 
 // read reads a range that the file must have.
 func (f *FileReader) read(ctx context.Context, off, n int64) ([]byte, error) {
+	if at := off - f.aheadAt; at >= 0 && n >= 0 && at+n <= int64(len(f.ahead)) {
+		return f.ahead[at : at+n : at+n], nil
+	}
 	b, err := f.blobs.GetRange(ctx, f.name, off, n)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("%w: %w", ErrTruncated, err)
@@ -57,6 +65,7 @@ func (f *FileReader) open(ctx context.Context) error {
 	if err := checkFileHeader(head); err != nil {
 		return err
 	}
+	f.changes = binary.LittleEndian.Uint32(head[8:]) == changesVersion
 	// One read gets the footer of most files.
 	guess := min(f.want.Size, 64<<10)
 	tail, err := f.read(ctx, f.want.Size-guess, guess)
@@ -149,11 +158,8 @@ func (f *FileReader) ReadOperator(ctx context.Context, g int, operator string) (
 		if p.operator != operator {
 			continue
 		}
-		end := index.length - endMarkerSize
-		if i+1 < len(index.parts) {
-			end = index.parts[i+1].offset
-		}
-		chunks, err := f.read(ctx, index.offset+p.offset, end-p.offset)
+		at := index.partRange(i)
+		chunks, err := f.read(ctx, at.off, at.end-at.off)
 		if err != nil {
 			return nil, f.wrap(err)
 		}
@@ -169,6 +175,13 @@ func (f *FileReader) ReadOperator(ctx context.Context, g int, operator string) (
 // Verify reads the whole file and compares its size and checksum with those in
 // _metadata.
 func (f *FileReader) Verify(ctx context.Context) error {
+	return VerifyFile(ctx, f.blobs, f.name, f.want, func(int64) {})
+}
+
+// VerifyFile is FileReader.Verify of a file that need not be a data file. read
+// is told of the bytes that it reads.
+func VerifyFile(ctx context.Context, blobs storage.Blobs, name string, want File, read func(n int64)) error {
+	f := &FileReader{blobs: blobs, name: name, want: want}
 	size, crc := f.want.Size, uint32(0)
 	for off := int64(0); off < size; {
 		n := min(size-off, 4<<20)
@@ -178,6 +191,7 @@ func (f *FileReader) Verify(ctx context.Context) error {
 		}
 		crc = crc32.Update(crc, castagnoli, b)
 		off += n
+		read(n)
 	}
 	if crc != f.want.CRC {
 		return f.wrap(fmt.Errorf("%w: CRC32C %08x, _metadata says %08x", ErrChecksum, crc, f.want.CRC))
@@ -193,6 +207,8 @@ type GroupReader struct {
 	// Group is the key group.
 	Group    int
 	sections parser
+	// merged are the sections of a Chain.
+	merged []mergedSection
 }
 
 // ReadPayload decodes the payload of a key group and verifies every checksum
@@ -268,8 +284,7 @@ func readChunks(src []byte) ([]byte, error) {
 	for i, c := range chunks {
 		var err error
 		if c.how == Zstd && zr == nil {
-			zr, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk))
-			if err != nil {
+			if zr, err = newZstdReader(); err != nil {
 				return nil, err
 			}
 			defer zr.Close()
@@ -279,6 +294,10 @@ func readChunks(src []byte) ([]byte, error) {
 		}
 	}
 	return raw, nil
+}
+
+func newZstdReader() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk))
 }
 
 func nextChunk(src []byte) (c chunk, rest []byte, err error) {
@@ -332,6 +351,11 @@ func (c chunk) appendTo(dst []byte, zr *zstd.Decoder) ([]byte, error) {
 // Next returns the next section; io.EOF after the last one. data is not
 // changed later and may be kept.
 func (r *GroupReader) Next() (h SectionHeader, data []byte, err error) {
+	if len(r.merged) > 0 {
+		s := r.merged[0]
+		r.merged = r.merged[1:]
+		return s.head, s.data, nil
+	}
 	if r.sections.err == nil && len(r.sections.src) == 0 {
 		return SectionHeader{}, nil, io.EOF
 	}

@@ -28,7 +28,7 @@ func Dir(name string) string {
 }
 
 // Store writes m as _metadata of the directory, which makes the directory a
-// snapshot: all data files must have been stored before. Enumerator state,
+// snapshot: all data files must have been stored before, shared ones included. Enumerator state,
 // committables, splits and list items above 4 KB go into a file beside it
 // first. An error that wraps storage.ErrExists says that the directory is a
 // snapshot already. m stays as it is.
@@ -66,6 +66,18 @@ func Load(ctx context.Context, blobs storage.Blobs, dir string) (*Metadata, erro
 	return m, nil
 }
 
+// Salvage is Load of a snapshot that may be damaged: where only byte fields in
+// other files are, it returns the rest of the metadata besides the errors of all
+// of them.
+func Salvage(ctx context.Context, blobs storage.Blobs, dir string) (*Metadata, error) {
+	dir = Dir(dir)
+	m, err := load(ctx, blobs, dir)
+	if err != nil {
+		return m, fmt.Errorf("load snapshot %s in %s: %w", path.Join(dir, MetadataName), blobs, err)
+	}
+	return m, nil
+}
+
 func load(ctx context.Context, blobs storage.Blobs, dir string) (*Metadata, error) {
 	b, err := blobs.Get(ctx, path.Join(dir, MetadataName))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -96,12 +108,13 @@ func load(ctx context.Context, blobs storage.Blobs, dir string) (*Metadata, erro
 // a time, and returns the errors of all that are damaged.
 func Verify(ctx context.Context, blobs storage.Blobs, dir string, m *Metadata) error {
 	var errs []error
+	native := m.nativeFiles()
 	for _, file := range m.Files {
 		name := path.Join(Dir(dir), file.Name)
 		// The checksum first: a damaged file says anything of its footer's size.
 		f := &FileReader{blobs: blobs, name: name, want: file}
 		err := f.Verify(ctx)
-		if err == nil {
+		if err == nil && !native[file.Name] {
 			_, err = OpenFile(ctx, blobs, name, file)
 		}
 		errs = append(errs, err)
@@ -140,19 +153,22 @@ func (m *Metadata) moveIn(read func(Outside) ([]byte, error)) error {
 	}
 	fields := map[string]*[]byte{}
 	m.byteFields(func(field string, b *[]byte) { fields[field] = b })
+	var errs []error
 	for _, o := range m.Outside {
 		b, ok := fields[o.Field]
 		if !ok || storage.CheckName(o.File) != nil || path.Base(o.File) != o.File {
-			return malformed("outside: field %q in file %q", o.Field, o.File)
+			errs = append(errs, malformed("outside: field %q in file %q", o.Field, o.File))
+			continue
 		}
 		content, err := read(o)
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		*b = content
 	}
 	m.Outside = nil
-	return nil
+	return errors.Join(errs...)
 }
 
 // byteFields calls fn with every field that may be moved out, and the JSON

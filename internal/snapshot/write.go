@@ -27,6 +27,7 @@ var bufferPool = sync.Pool{New: func() any { return new(buffers) }}
 // FileWriter writes a file of them. It is not safe for concurrent use.
 type GroupWriter struct {
 	out         *output
+	version     uint32
 	compression Compression
 	mem         *buffers
 	raw         []byte // the chunk under way
@@ -47,7 +48,7 @@ type part struct {
 // ends it.
 func NewGroupWriter(w io.Writer, c Compression, g int) *GroupWriter {
 	mem := bufferPool.Get().(*buffers)
-	gw := &GroupWriter{out: &output{w: w, buf: mem.out[:0]}, compression: c, mem: mem, raw: mem.raw[:0]}
+	gw := &GroupWriter{out: &output{w: w, buf: mem.out[:0]}, version: baseVersion, compression: c, mem: mem, raw: mem.raw[:0]}
 	gw.begin(g)
 	return gw
 }
@@ -76,6 +77,9 @@ func (o *OperatorWriter) Section(st State, count int, data []byte) error {
 func (g *GroupWriter) Section(operator string, key codec.Format, st State, count int, data []byte) error {
 	if !g.open {
 		return errors.New("snapshot: section outside of a key group")
+	}
+	if g.version == baseVersion && isChange(st.Kind) {
+		return fmt.Errorf("snapshot: a section of kind %s outside of a file of changes", st.Kind)
 	}
 	if operator != g.operator || len(g.parts) == 0 {
 		// Chunks hold one operator each, so that it can be read alone.
@@ -119,7 +123,7 @@ func (g *GroupWriter) begin(group int) {
 	g.start, g.rawTotal, g.operator, g.parts, g.open = g.out.size, 0, "", nil, true
 	h := make([]byte, 0, groupHeaderSize)
 	h = append(h, groupMagic...)
-	h = binary.LittleEndian.AppendUint32(h, Version)
+	h = binary.LittleEndian.AppendUint32(h, g.version)
 	h = binary.LittleEndian.AppendUint32(h, uint32(group))
 	g.out.add(binary.LittleEndian.AppendUint32(h, checksum(h))...)
 }
@@ -212,13 +216,23 @@ type groupIndex struct {
 }
 
 // NewFileWriter begins a data file in w.
-func NewFileWriter(w io.Writer, c Compression) *FileWriter {
+func NewFileWriter(w io.Writer, c Compression) *FileWriter { return newFileWriter(w, c, baseVersion) }
+
+// NewChangesWriter begins a data file that completes others (see Chain). In each
+// key group in which an operator has changed, the operator begins with a section of kind
+// ChangedKeys or AllKeys; the other key groups need not be written. Sections of kind
+// RawKind count from the last file of a chain only.
+func NewChangesWriter(w io.Writer, c Compression) *FileWriter {
+	return newFileWriter(w, c, changesVersion)
+}
+
+func newFileWriter(w io.Writer, c Compression, version uint32) *FileWriter {
 	mem := bufferPool.Get().(*buffers)
 	f := &FileWriter{out: output{w: w, buf: mem.out[:0]}}
-	f.group = GroupWriter{out: &f.out, compression: c, mem: mem, raw: mem.raw[:0]}
+	f.group = GroupWriter{out: &f.out, version: version, compression: c, mem: mem, raw: mem.raw[:0]}
 	h := make([]byte, 0, fileHeaderSize)
 	h = append(h, fileMagic...)
-	h = binary.LittleEndian.AppendUint32(h, Version)
+	h = binary.LittleEndian.AppendUint32(h, version)
 	f.out.add(binary.LittleEndian.AppendUint32(h, checksum(h))...)
 	return f
 }
@@ -271,7 +285,7 @@ func (f *FileWriter) Close() (size int64, crc uint32, err error) {
 	if f.group.open {
 		return 0, 0, errors.Join(f.out.err, fmt.Errorf("snapshot: key group %d has not ended", f.number))
 	}
-	footer, err := encodeFooter(f.groups)
+	footer, err := encodeFooter(f.groups, f.group.version)
 	if err != nil {
 		return 0, 0, err
 	}

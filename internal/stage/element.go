@@ -39,6 +39,8 @@ type Barrier struct {
 	// ID is the id of the checkpoint or savepoint.
 	ID   int64
 	Kind snapshot.Kind
+	// Native asks for a savepoint in the backend's own files, where it has such.
+	Native bool
 	// Stop makes sources emit nothing after the barrier.
 	Stop bool
 	// AtLeastOnce makes a subtask with several channels go on reading those

@@ -16,6 +16,12 @@ type RestoreChecker interface {
 	CheckRestore(op *snapshot.Operator) error
 }
 
+// RestoreNoter is a Body that says in words how what a snapshot holds would be
+// converted, if CheckRestore accepts it.
+type RestoreNoter interface {
+	RestoreNotes(op *snapshot.Operator) []string
+}
+
 // StateDeclarer is a Body that tells which states its operator declares, by
 // name: keyed ones, timers, and those of subtasks. One that is none declares
 // none.

@@ -126,9 +126,10 @@ type KeyedPart interface {
 	States() []snapshot.State
 	KeyFormat() codec.Format
 	Groups() keygroup.Range
-	// Settle comes before the first EncodeGroup: it is the part of the work
-	// that may hold up the stage.
-	Settle() error
+	// Settle comes before the first EncodeGroup, or Store: it is the part of the
+	// work that may hold up the stage. store says that Store follows, if there is
+	// one.
+	Settle(store bool) error
 	// EncodeGroup writes the sections of a group.
 	EncodeGroup(group int, w SectionWriter) error
 	// Release gives up the frozen state; further calls do nothing. It is called when all
@@ -136,10 +137,20 @@ type KeyedPart interface {
 	Release()
 }
 
-// SectionWriter takes the sections of one operator and key group.
-type SectionWriter interface {
-	Section(st snapshot.State, count int, data []byte) error
+// StoringPart is a KeyedPart that can store itself, in files of its own. Store
+// follows Settle, off the stage's goroutine, and writes by up, and sets File and
+// Increments, or Native, of sub; or it returns false, and the part is encoded.
+//
+// It is called for checkpoints, whose files later ones may share, and for
+// savepoints with Barrier.Native, whose files are the savepoint's alone: up
+// names and places them accordingly, and tells what the part may refer to.
+type StoringPart interface {
+	KeyedPart
+	Store(ctx context.Context, b *Barrier, up *snapshot.Upload, sub *snapshot.Subtask) (stored bool, err error)
 }
+
+// SectionWriter takes the sections of one operator and key group.
+type SectionWriter = heap.GroupWriter
 
 // Context is what an operator may use of its host.
 type Context struct {
@@ -155,9 +166,13 @@ type Context struct {
 	Logger         *slog.Logger
 	Metrics        *Metrics
 	Pool           *memory.Pool
-	// Tier opens what lies below the operator's state in memory; nil if nothing
-	// does.
-	Tier func() (heap.Tier, *memory.Share, error)
+	// Tier opens what lies below the operator's state in memory, and completes the
+	// options of its store; nil if nothing does. What a snapshot holds may lie
+	// there then: Restore.Keyed passes over it.
+	Tier func(o *heap.Options) error
+	// Incremental says that checkpoints of state in memory are to hold what has
+	// changed.
+	Incremental bool
 	// Now is the wall clock in ms since the epoch: processing time and TTL.
 	Now func() int64
 	// Restore is what a snapshot holds for the operator, nil on a fresh start.
@@ -209,7 +224,11 @@ type Restore struct {
 	// States are the stored keyed states, KeyFormat that of their key.
 	States    []snapshot.State
 	KeyFormat codec.Format
-	// Keyed calls fn with each stored section of the groups of this subtask.
+	// Chain is where the keyed state lies if one subtask had the same key groups and
+	// its files may be referred to; nil otherwise.
+	Chain *snapshot.Subtask
+	// Keyed calls fn with each stored section of the groups of this subtask. It
+	// follows Tier.
 	Keyed func(groups keygroup.Range, fn func(group int, st snapshot.State, count int, data []byte) error) error
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/killpoint"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
-	"github.com/weirstream/weir/internal/storage/file"
 	"github.com/weirstream/weir/state"
 )
 
@@ -46,6 +45,8 @@ type attempt struct {
 	wiring      *wiring
 	enumerators map[string]*enumerator
 	gate        gate
+	// uploads are what tasks write the files of snapshots by.
+	uploads map[stage.TaskID]*snapshot.Uploads
 	// disk is nil if all state is in memory.
 	disk *lsm.Disk
 
@@ -135,9 +136,12 @@ func (a *attempt) overtaken(err error) error {
 
 // claim starts in the ledger's order: claim, list, choose, load, record.
 func (a *attempt) claim() error {
+	if err := a.job.probe(a.ctx, a.blobs); err != nil {
+		return err
+	}
 	start, err := coord.Start(a.ctx, coord.StartOptions{
-		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: coord.OpenLocal,
-		Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Nth: a.opts.Nth, AcceptLoss: a.opts.AcceptLoss,
+		Job: a.job.graph.Job, Blobs: a.blobs, RestorePath: a.opts.RestorePath, OpenPath: coord.OpenPath(a.ctx, a.job.opener),
+		Claim: a.opts.Claim, Rewind: a.opts.Rewind, Fresh: a.opts.Fresh, Nth: a.opts.Nth, AcceptLoss: a.opts.AcceptLoss,
 		After: a.after, ExactlyOnceSinks: a.exactlyOnce(), Prepare: a.fit, Describer: newDescriber(a.job.graph),
 		Host: hostname(), PID: os.Getpid(), Process: a.job.process, Now: wallMillis, Logger: a.opts.Logger,
 	})
@@ -164,8 +168,8 @@ func (a *attempt) fit(_ context.Context, chosen *coord.Attempt) (map[string]stag
 }
 
 // openDir opens the directory that a savepoint is written below.
-func openDir(path string) (storage.Blobs, error) {
-	return file.New(strings.TrimPrefix(path, "file://")), nil
+func (a *attempt) openDir(path string) (storage.Blobs, error) {
+	return a.job.opener.Open(a.ctx, path)
 }
 
 func (a *attempt) exactlyOnce() bool {
@@ -210,17 +214,18 @@ func (a *attempt) layOut() error {
 	if a.start.Restored == nil {
 		return nil
 	}
-	if a.restored, err = newRestored(a.start.Restored, a.job.graph, a.opts.AllowNonRestoredState); err != nil {
+	if a.restored, err = newRestored(a.start.Restored, a.job.graph, a.opts.AllowNonRestoredState); a.restored != nil {
+		// All that is wrong, at once.
+		err = errors.Join(err, a.restored.check(a.job.graph), a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism))
+	}
+	if err != nil {
 		return coord.AsFatal(err)
 	}
 	if lost := a.restored.dropped; len(lost) > 0 {
 		a.job.log.Warn("state that the job has no place for is dropped, as --allow-non-restored-state says", "snapshot", a.start.Restored.ID, "dropped", lost)
 	}
-	if err := a.restored.check(a.job.graph); err != nil {
-		return coord.AsFatal(err)
-	}
-	if err := a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism); err != nil {
-		return coord.AsFatal(err)
+	for _, note := range a.restored.notes(a.job.graph) {
+		a.job.log.Info("state is converted", "snapshot", a.start.Restored.ID, "note", note)
 	}
 	return nil
 }
@@ -273,7 +278,7 @@ func (a *attempt) makeCoordinator() (err error) {
 	a.coordinator, err = coord.New(coord.Config{
 		Attempt: a.start, Options: a.opts.Checkpoint, Job: a.job.graph.Job, Blobs: a.blobs,
 		Host: a, Committers: a.committers, Now: wallMillis, Logger: a.job.log,
-		OnEvent: a.coordinatorEvent, OpenDir: openDir, Version: Version, KeyHash: keygroup.HashName,
+		OnEvent: a.coordinatorEvent, OpenDir: a.openDir, Version: Version, KeyHash: keygroup.HashName,
 		Seed: rand.Uint64(),
 	})
 	return err
@@ -388,6 +393,9 @@ func (a *attempt) Tasks() []stage.TaskID {
 
 // CheckpointComplete implements coord.Host.
 func (a *attempt) CheckpointComplete(id int64) {
+	for _, u := range a.uploads {
+		u.Complete(id)
+	}
 	for _, t := range a.wiring.tasks {
 		t.PostComplete(id)
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/backend/lsm"
-	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -39,8 +39,9 @@ func (o *Options) settleBackend(limit int64) error {
 		return fmt.Errorf("state backend %q: it is %s or %s", o.StateBackend, Heap, LSM)
 	}
 	if o.StateBackend == Heap {
-		return nil
+		return o.settleHeap(limit, debug.SetMemoryLimit(-1))
 	}
+	o.HeapMemory = 0
 	if o.LSMDir == "" {
 		o.LSMDir = filepath.Join(os.TempDir(), "weir-state")
 	}
@@ -52,6 +53,22 @@ func (o *Options) settleBackend(limit int64) error {
 	}
 	if limit > 0 && o.LSMMemory > limit {
 		return fmt.Errorf("state.backend.lsm.memory is %d bytes, but this process may have %d only: give it at most half of that", o.LSMMemory, limit)
+	}
+	return nil
+}
+
+// settleHeap completes and checks the memory of Heap. State lies beside Go's
+// heap, which needs some, too: goLimit is what that may take, if it is less than
+// the process's limit.
+func (o *Options) settleHeap(limit, goLimit int64) error {
+	switch {
+	case limit <= 0:
+	case o.HeapMemory > limit:
+		return fmt.Errorf("state.backend.heap.memory is %d bytes, but this process may have %d only: give it at most three quarters of that, or use the lsm backend", o.HeapMemory, limit)
+	case o.HeapMemory == 0 && goLimit < limit:
+		o.HeapMemory = max(limit-goLimit, limit/2)
+	case o.HeapMemory == 0:
+		o.HeapMemory = limit / 4 * 3
 	}
 	return nil
 }
@@ -72,7 +89,7 @@ func (a *attempt) openDisk() (err error) {
 	if stores == 0 {
 		return nil
 	}
-	a.disk, err = lsm.Open(lsm.Options{Dir: a.opts.LSMDir, Memory: a.opts.LSMMemory, Stores: stores, Logger: a.job.log})
+	a.disk, err = lsm.Open(lsm.Options{Dir: a.opts.LSMDir, Memory: a.opts.LSMMemory, Stores: stores, Incremental: a.opts.incremental(), Logger: a.job.log})
 	return err
 }
 
@@ -85,29 +102,14 @@ func (a *attempt) closeDisk() {
 	}
 }
 
-// tier returns the function that opens the tier of an operator's subtask, nil
-// if all state is in memory.
-func (a *attempt) tier(operator string, subtask int) func() (heap.Tier, *memory.Share, error) {
-	if a.disk == nil {
-		return nil
-	}
-	return func() (heap.Tier, *memory.Share, error) {
-		t, err := a.disk.Tier(fmt.Sprintf("%s-%d", operator, subtask))
-		if err != nil {
-			return nil, nil, err
-		}
-		return t, a.disk.Share(), nil
-	}
-}
-
-// settle prepares the frozen state of parts for being encoded. Its error is an
-// encodeError unless the local disk failed.
-func settle(parts []stage.Part) error {
+// settle prepares the frozen state of parts for being stored, or encoded. Its
+// error is an encodeError unless the local disk failed.
+func settle(parts []stage.Part, store bool) error {
 	for _, p := range parts {
 		if p.Keyed == nil {
 			continue
 		}
-		err := guarded(p.Keyed.Settle)
+		err := guarded(func() error { return p.Keyed.Settle(store) })
 		switch {
 		case errors.Is(err, heap.ErrTier):
 			return err
@@ -117,3 +119,6 @@ func settle(parts []stage.Part) error {
 	}
 	return nil
 }
+
+// incremental tells whether checkpoints are the files of the backend.
+func (o *Options) incremental() bool { return o.StateBackend == LSM }

@@ -247,6 +247,56 @@ func TestC14RestoredSnapshotIsNotDeleted(t *testing.T) {
 	want(t, "counts", out.Values(), "a=1", "a=2", "a=2")
 }
 
+// With claim what -s named goes like a checkpoint of the job's own, also if the
+// start that was told so died before its first one; nothing else goes with it.
+func TestC14ClaimedSnapshotIsDeleted(t *testing.T) {
+	base := t.TempDir()
+	out := collect.New[string]()
+	gates := []*jobtest.Gate{jobtest.NewGate(), jobtest.NewGate()}
+	build := countJob(out, script(records("a"), hold(gates[0]), records("a"), hold(gates[1])))
+	first := filepath.Join(base, "first")
+	r := launch(t, first, embedded.Options{}, build)
+	r.reach(gates[0])
+	before := r.checkpoint()
+	checkpointed := filepath.Join(first, "test", fmt.Sprint("chk-", r.checkpoint()))
+	saved, err := r.job.Savepoint(t.Context(), filepath.Join(base, "savepoints"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.kill()
+	gates[0].Open()
+	there := func(dir string) bool {
+		_, err := os.Stat(dir)
+		return err == nil
+	}
+	for i, path := range []string{checkpointed, saved} {
+		second := filepath.Join(base, fmt.Sprint("second", i))
+		o := embedded.Options{RestorePath: path, Claim: true, Checkpoint: checkpoint.Options{Retained: 2}}
+		r = launch(t, second, o, build)
+		r.wait(embedded.Started)
+		r.kill()
+		r = launch(t, second, embedded.Options{Checkpoint: o.Checkpoint}, build) // before the first checkpoint
+		r.wait(embedded.Started)
+		r.checkpoint()
+		if !there(path) {
+			t.Errorf("%s is gone while it is one of the two retained", path)
+		}
+		r.checkpoint()
+		r.kill()
+		if there(path) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	if !there(filepath.Join(first, "test", fmt.Sprint("chk-", before))) || !there(filepath.Join(first, "test", "ledger")) {
+		t.Error("more than the claimed checkpoint is gone")
+	}
+	gates[1].Open()
+	launch(t, filepath.Join(base, "second1"), embedded.Options{}, build).end()
+	if values := out.Values(); values[0] != "a=1" || values[len(values)-1] != "a=2" {
+		t.Errorf("counts %q", values)
+	}
+}
+
 func TestC20CheckpointIDsGoOn(t *testing.T) {
 	dir, gate := t.TempDir(), jobtest.NewGate()
 	build := countJob(collect.NewExactlyOnce[string](), script(records("a"), hold(gate)))

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"runtime"
 	"slices"
@@ -25,6 +26,9 @@ import (
 // TestMain finds goroutines left by jobs that ended, failed, were cancelled
 // or suspended.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// onDisk runs all jobs with the lsm backend.
+var onDisk = flag.Bool("lsm", false, "keep the state of the jobs on local disk, with next to no memory")
 
 const ms = time.Millisecond
 
@@ -57,6 +61,9 @@ func launch(t *testing.T, dir string, o embedded.Options, build func(*stream.Job
 	}
 	if o.Restart == nil {
 		o.Restart = checkpoint.None{}
+	}
+	if *onDisk && o.StateBackend == "" {
+		o.StateBackend, o.LSMDir, o.LSMMemory = embedded.LSM, t.TempDir(), 1000
 	}
 	o.OnEvent = r.note
 	r.job = jobtest.Job(t, o, build)

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/stage"
 	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // Job runs a graph, again and again as the restart strategy allows. Run may
@@ -27,12 +26,17 @@ import (
 type Job struct {
 	graph *graph.Graph
 	opts  Options
-	log   *slog.Logger
-	pool  *memory.Pool
-	m     *metrics
+	// opener opens the storages that the options, and requests, name.
+	opener *location.Opener
+	log    *slog.Logger
+	pool   *memory.Pool
+	m      *metrics
 	// process tells claims of this process from those of its namesakes in other
 	// containers.
 	process string
+	// probed tells that the storage at a URL is known to be fit. It belongs to
+	// the goroutine of Run.
+	probed bool
 
 	mu      sync.Mutex
 	current *attempt
@@ -67,41 +71,13 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	o.RestorePath = strings.TrimPrefix(o.RestorePath, "file://")
-	if err := settleDir(&o.Checkpoint.Dir); err != nil {
+	opener, err := settlePlaces(&o)
+	if err != nil {
 		return nil, err
 	}
-	if err := settleDir(&o.Checkpoint.SavepointDir); err != nil {
-		return nil, fmt.Errorf("execution.checkpointing.savepoint-dir: %w", err)
-	}
-	if o.RestorePath != "" && !strings.Contains(o.RestorePath, "://") {
-		abs, err := filepath.Abs(o.RestorePath) // the ledger keeps it
-		if err != nil {
-			return nil, fmt.Errorf("restore path %s: %w", o.RestorePath, err)
-		}
-		o.RestorePath = abs
-	}
-	j := &Job{graph: g, opts: o, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
+	j := &Job{graph: g, opts: o, opener: opener, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
 	j.m = newMetrics(j)
 	return j, nil
-}
-
-// settleDir makes a directory absolute, for it stands in the ledger, and
-// refuses what is no directory of this machine.
-func settleDir(dir *string) error {
-	path := strings.TrimPrefix(*dir, "file://")
-	if path == "" || path == checkpoint.Memory {
-		return nil
-	}
-	if scheme, _, ok := strings.Cut(path, "://"); ok {
-		return fmt.Errorf("checkpoint directory %s: no storage for %s:// is linked in; use a directory, or %s", *dir, scheme, checkpoint.Memory)
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("checkpoint directory %s: %w", *dir, err)
-	}
-	*dir = abs
-	return nil
 }
 
 // checkSinks refuses exactly-once sinks that cannot keep their promise.
@@ -129,7 +105,7 @@ func (j *Job) Run(ctx context.Context) error {
 	j.mu.Lock()
 	j.started = time.Now()
 	j.mu.Unlock()
-	j.pool = memory.NewPool(j.opts.MemoryBudget)
+	j.pool = memory.NewPool(j.opts.HeapMemory)
 	defer func() {
 		if n := j.pool.InUse(); n != 0 {
 			j.log.Warn("state memory was not given back", "bytes", n)
@@ -139,6 +115,7 @@ func (j *Job) Run(ctx context.Context) error {
 		}
 	}()
 	defer j.end()
+	defer j.closeStorages()
 	blobs, unlock, err := j.openStorage(ctx)
 	if err == nil {
 		defer unlock()

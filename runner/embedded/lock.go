@@ -9,6 +9,7 @@ import (
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
+	"github.com/weirstream/weir/internal/storage/location"
 	"github.com/weirstream/weir/internal/storage/mem"
 )
 
@@ -28,7 +29,7 @@ func checkStandby(o Options) error {
 		return nil
 	case o.Fresh:
 		return errors.New("a standby goes on from what the other process leaves: leave out --fresh or --standby")
-	case o.Storage != nil || o.Checkpoint.Dir == "" || o.Checkpoint.Dir == checkpoint.Memory:
+	case o.Storage != nil || o.Checkpoint.Dir == "" || o.Checkpoint.Dir == checkpoint.Memory || location.IsURL(o.Checkpoint.Dir):
 		return errors.New("a standby is not possible here: it waits for the lock of the checkpoint directory, so both processes need the same --checkpoint-dir, on a file system with locks")
 	}
 	return nil
@@ -43,6 +44,10 @@ func (j *Job) openStorage(ctx context.Context) (storage.Blobs, func(), error) {
 		return j.opts.Storage, func() {}, nil
 	case dir == "" || dir == checkpoint.Memory:
 		return mem.New(), func() {}, nil
+	}
+	if location.IsURL(dir) {
+		blobs, err := j.opener.Open(ctx, dir)
+		return blobs, func() {}, err
 	}
 	fs := file.New(dir)
 	unlock, err := j.lock(ctx, fs)

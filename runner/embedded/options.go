@@ -10,11 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 )
 
 // Version of Weir, written into every snapshot.
-const Version = "0.1.0"
+const Version = snapshot.WeirVersion
 
 // Options of a run. The zero value runs with parallelism 1 and without
 // checkpoints.
@@ -32,6 +33,11 @@ type Options struct {
 	// RestorePath is a snapshot to start from, used up by the first start
 	// that succeeds.
 	RestorePath string
+	// Claim gives the snapshot of RestorePath to the engine, which deletes it as
+	// the retention of checkpoints says once it has gone on; no other job may
+	// start from it then. Without, it stays the user's, and the first checkpoint
+	// depends on none of its files.
+	Claim bool
 	// AllowNonRestoredState drops state of a snapshot for which the job has no
 	// operator, or the operator no state of that name; without it the start is
 	// refused. What a sink that is gone has not committed yet is refused all the
@@ -58,16 +64,22 @@ type Options struct {
 	// WatermarkInterval is the period of source watermarks under load.
 	// Default 200 ms.
 	WatermarkInterval time.Duration
-	// MemoryBudget bounds state memory in bytes; 0 is no bound.
-	MemoryBudget int64
 	// StateBackend is where keyed state lives; Heap by default.
 	StateBackend Backend
+	// HeapMemory bounds the memory in bytes that state takes with Heap, over all
+	// subtasks; beyond it the attempt fails with an error that names the largest
+	// states. By default it is three quarters of what the process may have; if
+	// GOMEMLIMIT is set, what that leaves, but half at least. Where it is not
+	// known what the process may have, there is no bound.
+	HeapMemory int64
 	// LSMMemory is the memory in bytes that LSM takes, over all subtasks.
 	// Default 40 % of what the process may have. LSMDir is the local directory
 	// that it uses; several jobs may share it. Default weir-state in the directory for temporary
 	// files.
 	LSMMemory int64
 	LSMDir    string
+	// Schemes serve URLs in place of directories.
+	Schemes []storage.Scheme
 	// Storage overrides the storage that Checkpoint.Dir names.
 	Storage storage.Blobs
 	// OnEvent is told what happens to the job; it must not block.

@@ -71,6 +71,16 @@ func (r *restored) check(g *graph.Graph) error {
 	return errors.Join(errs...)
 }
 
+// notes say in words how state is converted.
+func (r *restored) notes(g *graph.Graph) (notes []string) {
+	for _, n := range g.Nodes {
+		if c, ok := n.Body.(stage.RestoreNoter); ok && r.ops[n.ID] != nil {
+			notes = append(notes, c.RestoreNotes(r.ops[n.ID])...)
+		}
+	}
+	return notes
+}
+
 // adoptMaxParallelism gives each stage the number of key groups its state was
 // written with.
 func (r *restored) adoptMaxParallelism(plan *graph.Plan, explicit int) error {
@@ -114,14 +124,24 @@ func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parall
 	if r.sourcesKnown {
 		out.Watermark = lowestWatermark(op)
 	}
+	if a.start.Share && len(op.Subtasks) == parallelism && len(op.States) == r.stored(n.ID) {
+		out.Chain = &op.Subtasks[subtask]
+	}
 	out.Keyed = func(groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
-		err := a.readKeyed(ctx, op, groups, fn)
-		if damaged(err) {
-			return coord.AsFatal(fmt.Errorf("%w; go back to an earlier snapshot with -s PATH --rewind, or begin anew with --fresh", err))
-		}
-		return err
+		return unreadable(a.readKeyed(ctx, op, groups, fn))
 	}
 	return out, nil
+}
+
+// stored is the number of keyed states that the snapshot holds of an operator,
+// those included that the job drops.
+func (r *restored) stored(operator string) int {
+	for i := range r.meta.Operators {
+		if r.meta.Operators[i].ID == operator {
+			return len(r.meta.Operators[i].States)
+		}
+	}
+	return 0
 }
 
 // splitsFor deals the splits out: to the same subtask at equal parallelism,
@@ -173,14 +193,28 @@ func damaged(err error) bool {
 	return false
 }
 
+// unreadable says what to do about a snapshot that is damaged.
+func unreadable(err error) error {
+	if !damaged(err) {
+		return err
+	}
+	return coord.AsFatal(fmt.Errorf("%w; go back to an earlier snapshot with -s PATH --rewind, or begin anew with --fresh", err))
+}
+
 // readKeyed reads the sections of an operator that lie in groups.
 func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
-	for _, s := range op.Subtasks {
+	for i := range op.Subtasks {
+		s := &op.Subtasks[i]
+		if s.Native != nil {
+			if err := a.readNative(ctx, op, s, groups, fn); err != nil {
+				return err
+			}
+		}
 		if s.File == "" {
 			continue
 		}
 		name := path.Join(a.start.RestoredDir, s.File)
-		f, err := snapshot.OpenFile(ctx, a.start.RestoredBlobs, name, a.restored.files[s.File])
+		f, err := a.openChain(ctx, s, groups)
 		if err != nil {
 			return err
 		}
@@ -200,8 +234,8 @@ func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups k
 				if err != nil {
 					return fmt.Errorf("%s, key group %d: %w", name, g, err)
 				}
-				if !slices.ContainsFunc(op.States, func(s snapshot.State) bool { return s.Name == h.State.Name }) {
-					continue // dropped
+				if isDropped(op, h.State.Name) {
+					continue
 				}
 				if err := fn(g, h.State, h.Count, data); err != nil {
 					return fmt.Errorf("%s, key group %d: %w", name, g, err)
@@ -210,4 +244,18 @@ func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups k
 		}
 	}
 	return nil
+}
+
+// isDropped tells whether the job has no place for a state.
+func isDropped(op *snapshot.Operator, name string) bool {
+	return !slices.ContainsFunc(op.States, func(s snapshot.State) bool { return s.Name == name })
+}
+
+// openChain opens the data files of a subtask.
+func (a *attempt) openChain(ctx context.Context, s *snapshot.Subtask, groups keygroup.Range) (*snapshot.Chain, error) {
+	var files []snapshot.File
+	for _, name := range s.DataFiles() {
+		files = append(files, a.restored.files[name])
+	}
+	return snapshot.OpenChain(ctx, a.start.RestoredBlobs, a.start.RestoredDir, files, groups)
 }

@@ -15,7 +15,7 @@ type unsettled struct {
 	settle func() error
 }
 
-func (u unsettled) Settle() error { return u.settle() }
+func (u unsettled) Settle(bool) error { return u.settle() }
 
 // What cannot be encoded fails the attempt, by an error or a panic: no later
 // snapshot would fare better. A disk that fails may be tolerated.
@@ -31,7 +31,7 @@ func TestErrorsOfSettling(t *testing.T) {
 		"a panic": {func() error { panic(bad) }, true, true},
 		"a disk":  {func() error { return fmt.Errorf("%w: full", heap.ErrTier) }, true, false},
 	} {
-		err := settle([]stage.Part{{}, {Keyed: unsettled{settle: c.settle}}})
+		err := settle([]stage.Part{{}, {Keyed: unsettled{settle: c.settle}}}, false)
 		var encoding encodeError
 		if (err != nil) != c.failed || errors.As(err, &encoding) != c.fails {
 			t.Errorf("%s: %v", name, err)

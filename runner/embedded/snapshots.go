@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"runtime"
 	"time"
 
+	"github.com/weirstream/weir/internal/backend/heap"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/killpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/stage"
-	"github.com/weirstream/weir/internal/storage"
 )
 
 // Snapshot implements stage.Host: the parts are written and acknowledged on a
@@ -44,32 +43,96 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 	})
 }
 
-// write writes the keyed state of a task into one file and returns the
-// acknowledgement.
+// write writes the keyed state of a task and returns the acknowledgement.
 func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
 	ack := coord.Ack{Task: t, ID: b.ID}
-	file := ""
 	defer release(parts)
-	if groups, ok := keyedGroups(parts); ok {
-		file = snapshot.Name(t.Stage, t.Subtask, a.start.Number)
-		blobs, dir, ok := a.target(b.ID)
-		if !ok {
-			return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
-		}
-		if err := settle(parts); err != nil {
-			return ack, err
-		}
-		f, err := a.writeFile(blobs, path.Join(dir, file), groups, parts)
-		if err != nil {
-			return ack, fmt.Errorf("%s: %w", path.Join(dir, file), err)
-		}
-		f.Name = file
-		ack.Files, ack.Bytes = []snapshot.File{f}, f.Size
-	}
 	for _, p := range parts {
-		ack.Operators = append(ack.Operators, a.operator(t, b, p, file))
+		ack.Operators = append(ack.Operators, a.operator(t, b, p))
 	}
+	groups, ok := keyedGroups(parts)
+	if !ok {
+		return ack, nil
+	}
+	blobs, dir, ok := a.target(b.ID)
+	if !ok {
+		return ack, fmt.Errorf("snapshot %d is no longer under way", b.ID)
+	}
+	if err := settle(parts, stores(b)); err != nil {
+		return ack, err
+	}
+	up := a.uploads[t].Begin(b.ID, blobs, dir, b.Kind != snapshot.Savepoint)
+	rest, err := a.storeParts(b, up, parts, ack.Operators)
+	if err == nil && len(rest) > 0 {
+		err = a.writeFile(up, snapshot.Name(t.Stage, t.Subtask, a.start.Number), groups, parts, rest)
+	}
+	if err != nil {
+		a.abandon(b, up)
+		return ack, err
+	}
+	up.Done()
+	ack.Files, ack.Bytes = up.Files(), up.Bytes()
 	return ack, nil
+}
+
+// stores tells whether parts may store themselves.
+func stores(b *stage.Barrier) bool { return b.Kind != snapshot.Savepoint || b.Native }
+
+// abandonTimeout bounds the deletion of files that nobody will hear of.
+const abandonTimeout = 10 * time.Second
+
+// abandon deletes what was written for a snapshot that failed, or that the end
+// of the attempt interrupted.
+func (a *attempt) abandon(b *stage.Barrier, up *snapshot.Upload) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), abandonTimeout)
+	defer cancel()
+	if err := up.Abandon(ctx); err != nil {
+		a.job.log.Warn("deleting files of a failed snapshot", "snapshot", b.ID, "error", err)
+	}
+}
+
+// storeParts lets parts store themselves, into the operators of the same index,
+// and returns the subtasks of those that are to be encoded, by operator.
+func (a *attempt) storeParts(b *stage.Barrier, up *snapshot.Upload, parts []stage.Part, ops []snapshot.Operator) (map[string]*snapshot.Subtask, error) {
+	rest := map[string]*snapshot.Subtask{}
+	for i, p := range parts {
+		if p.Keyed == nil {
+			continue
+		}
+		sub, stored := &ops[i].Subtasks[0], false
+		if s, ok := p.Keyed.(stage.StoringPart); ok && stores(b) {
+			err := guarded(func() (err error) {
+				stored, err = s.Store(a.ctx, b, up, sub)
+				return err
+			})
+			if err != nil {
+				err = fmt.Errorf("operator %q: %w", p.Operator, err)
+				if up.StorageFailed() || a.ctx.Err() != nil || errors.Is(err, heap.ErrTier) {
+					return nil, err
+				}
+				return nil, encodeError{err}
+			}
+		}
+		if !stored {
+			rest[p.Operator] = sub
+		}
+	}
+	return rest, nil
+}
+
+// makeUploads makes what each task writes its files by.
+func (a *attempt) makeUploads() {
+	var shared []snapshot.File
+	if a.start.Share {
+		shared = a.start.Restored.Files
+	}
+	a.uploads = map[stage.TaskID]*snapshot.Uploads{}
+	for _, s := range a.plan.Stages {
+		for i := range s.Parallelism {
+			a.uploads[stage.TaskID{Stage: s.ID, Subtask: i}] = snapshot.NewUploads(
+				snapshot.Writer{Lineage: a.start.Lineage, Attempt: a.start.Number, Stage: s.ID, Subtask: i}, shared)
+		}
+	}
 }
 
 // release gives up the frozen state of parts, if that is not done yet.
@@ -92,16 +155,16 @@ func keyedGroups(parts []stage.Part) (keygroup.Range, bool) {
 	return keygroup.Range{}, false
 }
 
-func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Range, parts []stage.Part) (snapshot.File, error) {
-	var f snapshot.File
-	err := blobs.Put(a.ctx, name, func(w io.Writer) error {
+// writeFile writes the keyed state of the operators in rest into one file.
+func (a *attempt) writeFile(up *snapshot.Upload, name string, groups keygroup.Range, parts []stage.Part, rest map[string]*snapshot.Subtask) error {
+	_, err := up.PutAs(a.ctx, name, func(w io.Writer) error {
 		out := &watched{w: w}
 		fw := snapshot.NewFileWriter(out, snapshot.S2)
 		for g := groups.First; g <= groups.Last; g++ {
 			if a.ctx.Err() != nil {
 				return context.Cause(a.ctx)
 			}
-			err := guarded(func() error { return encodeGroup(fw, g, parts) })
+			err := guarded(func() error { return encodeGroup(fw, g, parts, rest) })
 			switch {
 			case err != nil && out.err == nil:
 				return encodeError{err}
@@ -111,11 +174,13 @@ func (a *attempt) writeFile(blobs storage.Blobs, name string, groups keygroup.Ra
 			runtime.Gosched() // the stages come first
 		}
 		release(parts) // before the file is synced: a stage writes more slowly until then
-		size, crc, err := fw.Close()
-		f.Size, f.CRC = size, crc
+		_, _, err := fw.Close()
 		return err
 	})
-	return f, err
+	for _, sub := range rest {
+		sub.File = name
+	}
+	return err
 }
 
 // watched notes whether the storage failed.
@@ -138,12 +203,12 @@ type encodeError struct{ error }
 
 func (e encodeError) Unwrap() error { return e.error }
 
-func encodeGroup(fw *snapshot.FileWriter, g int, parts []stage.Part) error {
+func encodeGroup(fw *snapshot.FileWriter, g int, parts []stage.Part, rest map[string]*snapshot.Subtask) error {
 	if err := fw.BeginGroup(g); err != nil {
 		return err
 	}
 	for _, p := range parts {
-		if p.Keyed == nil {
+		if rest[p.Operator] == nil {
 			continue
 		}
 		if err := p.Keyed.EncodeGroup(g, fw.Operator(p.Operator, p.Keyed.KeyFormat())); err != nil {
@@ -154,7 +219,7 @@ func encodeGroup(fw *snapshot.FileWriter, g int, parts []stage.Part) error {
 }
 
 // operator is a part in the form of the metadata.
-func (a *attempt) operator(t stage.TaskID, b *stage.Barrier, p stage.Part, file string) snapshot.Operator {
+func (a *attempt) operator(t stage.TaskID, b *stage.Barrier, p stage.Part) snapshot.Operator {
 	s := a.stages[t.Stage]
 	op := snapshot.Operator{
 		ID: p.Operator, Kind: a.kinds[p.Operator], Parallelism: s.Parallelism,
@@ -164,7 +229,6 @@ func (a *attempt) operator(t stage.TaskID, b *stage.Barrier, p stage.Part, file 
 	if p.Keyed != nil {
 		k := p.Keyed.KeyFormat()
 		op.KeyFormat, op.States, op.MaxParallelism = &k, p.Keyed.States(), s.MaxParallelism
-		op.Subtasks[0].File = file
 	}
 	for _, c := range p.Committables {
 		op.Committables = append(op.Committables, snapshot.Committable{Checkpoint: b.ID, Subtask: t.Subtask, Data: c})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -22,7 +20,7 @@ func (j *Job) Checkpoint(ctx context.Context) (id int64, err error) {
 	return r.ID, err
 }
 
-// Savepoint takes a savepoint below dir, a path of the file system, and waits
+// Savepoint takes a savepoint below dir, a directory or URL, and waits
 // until it is stored and what it holds for sinks is committed: from then on
 // any job may start from it, also in another checkpoint directory and with
 // another parallelism. It returns the absolute path of the savepoint, also with
@@ -48,9 +46,26 @@ func (j *Job) DrainWithSavepoint(ctx context.Context, dir string) (path string, 
 	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: dir, Stop: true, Drain: true})
 }
 
+// SavepointOptions say how SavepointWith takes a savepoint.
+type SavepointOptions struct {
+	// Dir is as in Savepoint.
+	Dir string
+	// Native writes the files of the state backend, if it has any: this is
+	// faster, and so is a start from it with the same backend. It restores into
+	// either all the same.
+	Native bool
+	// Stop and Drain are StopWithSavepoint and DrainWithSavepoint.
+	Stop, Drain bool
+}
+
+// SavepointWith is Savepoint, StopWithSavepoint or DrainWithSavepoint, as o says.
+func (j *Job) SavepointWith(ctx context.Context, o SavepointOptions) (path string, err error) {
+	return j.savepoint(ctx, coord.Request{Kind: snapshot.Savepoint, Path: o.Dir, Stop: o.Stop || o.Drain, Drain: o.Drain, Native: o.Native})
+}
+
 func (j *Job) savepoint(ctx context.Context, r coord.Request) (path string, err error) {
 	if r.Path != "" {
-		if r.Path, err = filepath.Abs(strings.TrimPrefix(r.Path, "file://")); err != nil {
+		if r.Path, err = j.opener.Check(r.Path); err != nil {
 			return "", fmt.Errorf("savepoint to %s: %w", r.Path, err)
 		}
 	}
@@ -60,6 +75,15 @@ func (j *Job) savepoint(ctx context.Context, r coord.Request) (path string, err 
 		return uncommitted.Path, err
 	}
 	return result.Path, err
+}
+
+// Dispose deletes the savepoint at path, its directory or its _metadata. It may
+// be called at any time.
+func (j *Job) Dispose(ctx context.Context, path string) error {
+	if j.isOver() {
+		defer j.closeStorages() // Run does no more
+	}
+	return coord.Dispose(ctx, j.opener, path)
 }
 
 // take asks the running attempt for a snapshot and waits for it.

@@ -50,6 +50,7 @@ func (a *attempt) wire(ctx context.Context, plan *graph.Plan) (*wiring, error) {
 		second:  map[stage.TaskID][]bool{},
 		writers: map[stage.TaskID][]edgeWriter{},
 	}
+	a.makeUploads()
 	for _, s := range plan.Stages {
 		for i := range s.Parallelism {
 			w.wakers[stage.TaskID{Stage: s.ID, Subtask: i}] = stage.NewWaker()
@@ -155,7 +156,8 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 		Operator: n.ID, Subtask: id.Subtask, Parallelism: s.Parallelism, MaxParallelism: s.MaxParallelism,
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
 		Metrics: m, Now: w.attempt.now, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
-		Pool: w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask),
+		Incremental: o.Checkpoint.Incremental && o.Checkpoint.Enabled(),
+		Pool:        w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask, restore),
 	}
 	if o.Checkpoint.Interval > 0 {
 		c.CheckpointInterval, c.CheckpointTimeout = o.Checkpoint.Interval.Milliseconds(), o.Checkpoint.Timeout.Milliseconds()

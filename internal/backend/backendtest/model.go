@@ -20,6 +20,8 @@ type run[K comparable] struct {
 	wm    int64
 	// finishes says that snapshots can be compared.
 	finishes bool
+	backend  Backend
+	shelf    *shelf
 	// moments are the snapshots under way.
 	moments []*moment[K]
 }
@@ -29,8 +31,11 @@ type moment[K comparable] struct {
 	model    map[K]*content
 	wm, now  int64
 	sections []section
-	err      error
-	done     chan struct{}
+	// stored is the snapshot in place of sections, as files.
+	stored *Stored
+	id     int64
+	err    error
+	done   chan struct{}
 }
 
 func clone[K comparable](model map[K]*content) map[K]*content {
@@ -60,6 +65,9 @@ func (r *run[K]) step() {
 				r.finish(m)
 			}
 			r.check(m.err)
+			if m.stored != nil && r.rng.IntN(2) == 0 {
+				r.shelf.uploads.Complete(m.id)
+			}
 			r.moments = slices.Delete(r.moments, i, i+1)
 		}
 		r.store.Freeze().Release() // abandoned
@@ -113,6 +121,21 @@ func (r *run[K]) compare(k K, model map[K]*content) {
 	if got := r.read().String(); got != want {
 		r.t.Fatalf("key %v holds\n%s, want\n%s", k, got, want)
 	}
+	if c := model[k]; c != nil {
+		c.used(*r.now)
+	}
+}
+
+// used counts a read of all that a key holds.
+func (c *content) used(now int64) {
+	for k, at := range c.usedAt {
+		if at+lifetime <= now {
+			delete(c.Recent, k)
+			delete(c.usedAt, k)
+			continue
+		}
+		c.usedAt[k] = now
+	}
 }
 
 func (r *run[K]) lookup() {
@@ -157,7 +180,7 @@ func letters(rng *rand.Rand, most int) string {
 // mutate changes one thing of the current key.
 func (r *run[K]) mutate(_ K, c *content) {
 	rng, v := r.rng, r.rng.Int64N(1000)
-	switch rng.IntN(18) {
+	switch rng.IntN(21) {
 	case 0:
 		r.check(r.number.Set(v))
 		c.Number = &v
@@ -223,6 +246,28 @@ func (r *run[K]) mutate(_ K, c *content) {
 		c.List, c.Members = nil, nil
 	case 15:
 		r.clear(c)
+	case 16, 17, 18:
+		r.age(c)
+	}
+}
+
+// age changes a list or a map whose elements expire.
+func (r *run[K]) age(c *content) {
+	s, k := letters(r.rng, 40), r.rng.Int64N(40)
+	switch r.rng.IntN(5) {
+	case 0, 1:
+		r.check(r.stamps.Add(s))
+		c.Stamps, c.stampedAt = append(c.Stamps, s), append(c.stampedAt, *r.now)
+	case 2:
+		r.check(r.recent.Remove(k))
+		delete(c.Recent, k)
+		delete(c.usedAt, k)
+	default:
+		if c.usedAt == nil {
+			c.Recent, c.usedAt = map[int64]string{}, map[int64]int64{}
+		}
+		r.check(r.recent.Put(k, s))
+		c.Recent[k], c.usedAt[k] = s, *r.now
 	}
 }
 
@@ -243,8 +288,11 @@ func (r *run[K]) clear(c *content) {
 	r.check(r.aging.Clear())
 	r.check(r.list.Clear())
 	r.check(r.members.Clear())
+	r.check(r.stamps.Clear())
+	r.check(r.recent.Clear())
 	r.check(r.reduced.Clear())
 	r.check(r.sum.Clear())
 	r.panes.Expire(1 << 40)
 	c.Number, c.Text, c.Aging, c.List, c.Members, c.Reduced, c.Sum, c.Panes = nil, nil, nil, nil, nil, nil, nil, nil
+	c.Stamps, c.stampedAt, c.Recent, c.usedAt = nil, nil, nil, nil
 }

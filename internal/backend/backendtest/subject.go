@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/pane"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/state"
@@ -33,6 +34,7 @@ type subject[K comparable] struct {
 	groups keygroup.Range
 	cur    *entry.Cursor
 	now    *int64
+	pool   *memory.Pool
 	closed bool
 
 	number  state.Value[int64]
@@ -40,20 +42,24 @@ type subject[K comparable] struct {
 	aging   state.Value[string]
 	list    state.List[string]
 	members state.Map[string, int64]
+	stamps  state.List[string]
+	recent  state.Map[int64, string]
 	reduced state.Reducing[int64]
 	sum     state.Aggregating[int64, int64, int64]
 	panes   *pane.Store[int64]
 }
 
-func newSubject[K comparable](t testing.TB, b Backend, r keygroup.Range, now *int64) *subject[K] {
+func newSubject[K comparable](t testing.TB, b Backend, r keygroup.Range, now *int64, stored []*Stored) *subject[K] {
 	t.Helper()
-	s := &subject[K]{t: t, groups: r, cur: &entry.Cursor{}, now: now}
+	s := &subject[K]{t: t, groups: r, cur: &entry.Cursor{}, now: now, pool: pool(t)}
 	reg := state.NewRegistry("op").Bind(s.cur)
 	s.number = state.ValueIn[int64](reg, "number")
 	s.text = state.ValueIn[string](reg, "text")
 	s.aging = state.ValueIn[string](reg, "aging", state.TTL(lifetime*time.Millisecond))
 	s.list = state.ListIn[string](reg, "list")
 	s.members = state.MapIn[string, int64](reg, "members")
+	s.stamps = state.ListIn[string](reg, "stamps", state.TTL(lifetime*time.Millisecond))
+	s.recent = state.MapIn[int64, string](reg, "recent", state.TTL(lifetime*time.Millisecond, state.OnReadAndWrite, state.CleanupIncremental(20)))
 	s.reduced = state.ReducingIn[int64](reg, "reduced", func(a, b int64) int64 { return a*31 + b })
 	add := agg.Sum(func(v int64) int64 { return v })
 	s.sum = state.AggregatingIn[int64](reg, "sum", add)
@@ -64,8 +70,12 @@ func newSubject[K comparable](t testing.TB, b Backend, r keygroup.Range, now *in
 	}
 	fields := append(slices.Clone(reg.Fields()), s.panes.Field(), heap.NewTimerField(entry.EventTime), heap.NewTimerField(entry.ProcessingTime))
 	o := heap.Options{Operator: "op", Fields: fields, Cursor: s.cur, MaxParallelism: groups, Range: r,
-		Pool: pool(t), Clock: func() int64 { return *now }}
-	b.Prepare(t, &o)
+		Pool: s.pool, Clock: func() int64 { return *now }}
+	if stored == nil {
+		b.Prepare(t, &o)
+	} else {
+		b.Reopen(t, &o, stored)
+	}
 	if s.store, err = heap.New[K](o); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +113,13 @@ type content struct {
 	Reduced *int64
 	Sum     *int64
 	Panes   map[int64]int64
+	Stamps  []string
+	Recent  map[int64]string
 	agedAt  int64
-	timers  [2]map[int64]bool
+	// stampedAt and usedAt are the times of the elements of Stamps and Recent.
+	stampedAt []int64
+	usedAt    map[int64]int64
+	timers    [2]map[int64]bool
 }
 
 func (c *content) clone() *content {
@@ -112,6 +127,8 @@ func (c *content) clone() *content {
 	d.List = slices.Clone(c.List)
 	d.Members = maps.Clone(c.Members)
 	d.Panes = maps.Clone(c.Panes)
+	d.Stamps, d.stampedAt = slices.Clone(c.Stamps), slices.Clone(c.stampedAt)
+	d.Recent, d.usedAt = maps.Clone(c.Recent), maps.Clone(c.usedAt)
 	for i := range d.timers {
 		d.timers[i] = maps.Clone(c.timers[i])
 	}
@@ -135,8 +152,8 @@ func (c *content) String() string {
 	for i := range c.List {
 		list[i] = q(&c.List[i])
 	}
-	return fmt.Sprintf("number %s text %s aging %s list %v members %v reduced %s sum %s panes %v",
-		p(c.Number), q(c.Text), q(c.Aging), list, c.Members, p(c.Reduced), p(c.Sum), c.Panes)
+	return fmt.Sprintf("number %s text %s aging %s list %v members %v stamps %q recent %v reduced %s sum %s panes %v",
+		p(c.Number), q(c.Text), q(c.Aging), list, c.Members, c.Stamps, c.Recent, p(c.Reduced), p(c.Sum), c.Panes)
 }
 
 // read returns what the current key holds.
@@ -161,13 +178,27 @@ func (s *subject[K]) read() *content {
 	if c.List, err = s.list.Get(); err != nil {
 		s.t.Fatal(err)
 	}
+	last := ""
 	for k, v := range s.members.All() {
 		if c.Members == nil {
 			c.Members = map[string]int64{}
+		} else if k <= last {
+			s.t.Fatalf("map key %q is visited after %q", k, last)
 		}
+		last = k
 		c.Members[k] = v
 	}
 	s.check(s.members.Err())
+	if c.Stamps, err = s.stamps.Get(); err != nil {
+		s.t.Fatal(err)
+	}
+	for k, v := range s.recent.All() {
+		if c.Recent == nil {
+			c.Recent = map[int64]string{}
+		}
+		c.Recent[k] = v
+	}
+	s.check(s.recent.Err())
 	if v, ok, err := s.reduced.Lookup(); ok {
 		c.Reduced = &v
 	} else {
@@ -200,6 +231,20 @@ func (c *content) expected(now int64) *content {
 	if d.Aging != nil && d.agedAt+lifetime <= now {
 		d.Aging = nil
 	}
+	for len(d.stampedAt) > 0 && d.stampedAt[0]+lifetime <= now {
+		d.Stamps, d.stampedAt = d.Stamps[1:], d.stampedAt[1:]
+	}
+	if len(d.Stamps) == 0 {
+		d.Stamps = nil
+	}
+	for k, at := range d.usedAt {
+		if at+lifetime <= now {
+			delete(d.Recent, k)
+		}
+	}
+	if len(d.Recent) == 0 {
+		d.Recent = nil
+	}
 	return d
 }
 
@@ -224,7 +269,7 @@ func (c *collector) Section(st snapshot.State, count int, data []byte) error {
 // encode encodes all groups.
 func encode(f *heap.Frozen) ([]section, error) {
 	c := &collector{}
-	err := f.Settle()
+	err := f.Settle(false)
 	for g := f.Groups().First; g <= f.Groups().Last; g++ {
 		c.group = g
 		err = errors.Join(err, f.EncodeGroup(g, c))
@@ -235,10 +280,15 @@ func encode(f *heap.Frozen) ([]section, error) {
 // restore fills the store from the sections of its groups.
 func (s *subject[K]) restore(sections []section, r keygroup.Range) {
 	s.t.Helper()
+	s.load(sections, r)
+	s.check(s.store.Restored())
+}
+
+func (s *subject[K]) load(sections []section, r keygroup.Range) {
+	s.t.Helper()
 	for _, sec := range sections {
 		if r.Contains(sec.group) {
 			s.check(s.store.RestoreSection(sec.group, sec.st, sec.count, sec.data))
 		}
 	}
-	s.check(s.store.Restored())
 }

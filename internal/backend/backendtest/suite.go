@@ -30,6 +30,8 @@ type pair struct {
 func Run(t *testing.T, b Backend, o Options) {
 	t.Run("int64", func(t *testing.T) { model(t, b, o, func(r *rand.Rand) int64 { return r.Int64N(2000) - 1000 }) })
 	t.Run("colliding", func(t *testing.T) { colliding(t, b, o) })
+	t.Run("aging", func(t *testing.T) { aging(t, b) })
+	t.Run("flat", func(t *testing.T) { flat(t, b) })
 	if o.Brief {
 		return
 	}
@@ -58,8 +60,11 @@ func model[K comparable](t *testing.T, b Backend, o Options, key func(*rand.Rand
 				r.finish(m)
 			}
 			r.moments = nil
-			m := r.take()
+			m := r.takeAs(seed%2 == 0)
 			r.finish(m)
+			if b.Reopen != nil && m.stored != nil {
+				r.resize(b, m, 2, 3, 1)
+			}
 			for i, other := range append([]Backend{b}, o.Others...) {
 				r.elsewhere(other, m, 1+(int(seed)+i)%4)
 			}
@@ -85,18 +90,31 @@ func colliding(t *testing.T, b Backend, o Options) {
 func newRun[K comparable](t *testing.T, b Backend, groups keygroup.Range, seed uint64, key func(*rand.Rand) K) *run[K] {
 	now := new(int64)
 	*now = 1000
+	return newRunOf(t, b, groups, seed, key, now, nil)
+}
+
+// newRunOf makes a run that takes over what is stored, if anything is.
+func newRunOf[K comparable](t *testing.T, b Backend, groups keygroup.Range, seed uint64, key func(*rand.Rand) K, now *int64, stored []*Stored) *run[K] {
 	return &run[K]{
-		subject: newSubject[K](t, b, groups, now), rng: rand.New(rand.NewPCG(seed, 7)), key: key, model: map[K]*content{}, finishes: groups == whole(),
+		subject: newSubject[K](t, b, groups, now, stored), rng: rand.New(rand.NewPCG(seed, 7)), key: key, model: map[K]*content{}, finishes: groups == whole(),
+		backend: b, shelf: newShelf(groups),
 	}
 }
 
 // take begins a snapshot.
-func (r *run[K]) take() *moment[K] {
+func (r *run[K]) take() *moment[K] { return r.takeAs(r.rng.IntN(3) > 0) }
+
+// takeAs begins a snapshot that is stored as files, or encoded.
+func (r *run[K]) takeAs(files bool) *moment[K] {
 	m := &moment[K]{model: clone(r.model), wm: r.wm, now: *r.now, done: make(chan struct{})}
 	f := r.store.Freeze()
+	store := func() { m.sections, m.err = encode(f) }
+	if files && r.backend.Reopen != nil {
+		store = r.shelf.store(f, m.keep)
+	}
 	go func() {
 		defer close(m.done)
-		m.sections, m.err = encode(f)
+		store()
 		f.Release()
 	}()
 	r.moments = append(r.moments, m)
@@ -113,6 +131,7 @@ func (r *run[K]) finish(m *moment[K]) {
 	defer o.close()
 	*o.now = m.now
 	o.wm = m.wm
+	r.readStored(m)
 	o.restore(m.sections, whole())
 	o.model = clone(m.model)
 	o.all()
@@ -152,27 +171,73 @@ func (r *run[K]) all() {
 func (r *run[K]) elsewhere(b Backend, m *moment[K], parallelism int) {
 	r.t.Helper()
 	for sub := range parallelism {
-		mine := keygroup.RangeOf(sub, parallelism, groups)
-		o := newRun[K](r.t.(*testing.T), b, mine, uint64(sub), r.key)
-		*o.now, o.wm = *r.now, m.wm
-		for k, c := range m.model {
-			if mine.Contains(keygroup.Group(r.hash(k), groups)) {
-				o.model[k] = c.clone()
-			}
-		}
-		o.key = func(rng *rand.Rand) K {
-			for {
-				if k := r.key(rng); mine.Contains(keygroup.Group(r.hash(k), groups)) {
-					return k
-				}
-			}
-		}
-		o.restore(m.sections, mine)
-		o.all()
+		o := r.part(b, []*moment[K]{m}, sub, parallelism)
 		for range 30 {
 			o.step()
 		}
 		o.end()
 		o.close()
+	}
+}
+
+// part restores a subtask's part of snapshots that lie side by side.
+func (r *run[K]) part(b Backend, all []*moment[K], sub, parallelism int) *run[K] {
+	r.t.Helper()
+	mine := keygroup.RangeOf(sub, parallelism, groups)
+	now := new(int64)
+	var stored []*Stored
+	for _, m := range all {
+		*now = max(*now, m.now)
+		if m.stored != nil && b.Reopen != nil && m.stored.Groups.Intersect(mine).Len() > 0 {
+			stored = append(stored, m.stored)
+		}
+	}
+	o := newRunOf(r.t.(*testing.T), b, mine, uint64(sub), r.key, now, stored)
+	for _, m := range all {
+		o.wm = max(o.wm, m.wm)
+		for k, c := range m.model {
+			if mine.Contains(keygroup.Group(r.hash(k), groups)) {
+				o.model[k] = c.clone()
+			}
+		}
+		if stored == nil {
+			r.readStored(m)
+			o.load(m.sections, mine)
+		}
+	}
+	if stored == nil {
+		o.check(o.store.Restored())
+	}
+	o.key = func(rng *rand.Rand) K {
+		for {
+			if k := r.key(rng); mine.Contains(keygroup.Group(r.hash(k), groups)) {
+				return k
+			}
+		}
+	}
+	o.all()
+	return o
+}
+
+// resize restores a snapshot that is stored as files at one parallelism after
+// the other, each time from what the subtasks before have stored.
+func (r *run[K]) resize(b Backend, m *moment[K], parallelisms ...int) {
+	r.t.Helper()
+	before := []*moment[K]{m}
+	for _, p := range parallelisms {
+		var after []*moment[K]
+		for sub := range p {
+			o := r.part(b, before, sub, p)
+			for range 20 {
+				o.step()
+			}
+			m := o.takeAs(true)
+			<-m.done
+			o.check(m.err)
+			after = append(after, m)
+			o.end()
+			o.close()
+		}
+		before = after
 	}
 }

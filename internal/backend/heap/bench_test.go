@@ -25,9 +25,16 @@ type bench[K comparable] struct {
 
 func newBench[K comparable](b *testing.B, make1 func(i int) K, keys int, fields ...*entry.Field) *bench[K] {
 	b.Helper()
+	return newBenchWith(b, make1, keys, func(*Options) {}, fields...)
+}
+
+func newBenchWith[K comparable](b *testing.B, make1 func(i int) K, keys int, with func(*Options), fields ...*entry.Field) *bench[K] {
+	b.Helper()
 	x := &bench[K]{pool: memory.NewPool(0), cur: &entry.Cursor{}}
-	s, err := New[K](Options{Operator: "bench", Fields: fields, Cursor: x.cur, MaxParallelism: 128,
-		Range: keygroup.Range{First: 0, Last: 127}, Pool: x.pool, Clock: func() int64 { return 0 }})
+	o := Options{Operator: "bench", Fields: fields, Cursor: x.cur, MaxParallelism: 128,
+		Range: keygroup.Range{First: 0, Last: 127}, Pool: x.pool, Clock: func() int64 { return 0 }}
+	with(&o)
+	s, err := New[K](o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,9 +96,13 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-func count[K comparable](b *testing.B, key func(int) K, keys int) {
+func count[K comparable](b *testing.B, key func(int) K, keys int, with ...func(*Options)) {
 	n := newNumber("count")
-	x := newBench(b, key, keys, n.Field)
+	x := newBenchWith(b, key, keys, func(o *Options) {
+		for _, w := range with {
+			w(o)
+		}
+	}, n.Field)
 	x.each(0, len(x.keys), func() { n.add(x.cur) })
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -44,7 +44,10 @@ func (c *core) bind(hashes []uint32) {
 			grown = c.admit(hashes)
 		}
 	}
-	if c.newest != 0 && c.below.tier == nil {
+	switch {
+	case c.increment.on:
+		c.noteBatch()
+	case c.newest != 0 && c.below.tier == nil:
 		c.preserveBatch()
 	}
 	c.touchFields()
@@ -196,6 +199,9 @@ func (c *core) insert(hash uint32, i int) (p unsafe.Pointer, grown bool) {
 	c.storeKey(p, i)
 	*entry.Hash(p) = hash
 	*entry.Bits(p) = entry.Used | displaced
+	if c.increment.on {
+		c.noteNew(p)
+	}
 	t.used++
 	if displaced != 0 {
 		t.displaced++
@@ -212,8 +218,6 @@ func (c *core) table(hash uint32) *table {
 func (c *core) bindOne(p unsafe.Pointer) {
 	c.ptrs = append(c.ptrs[:0], p)
 	c.open = true
-	if c.newest != 0 {
-		c.preserveEntry(p)
-	}
+	c.own(p)
 	c.cur.P = p
 }

@@ -28,6 +28,8 @@ type scratch struct {
 	wrapped []uint64
 	data    []byte
 	value   []byte
+	live    []byte
+	removed []removedKey
 }
 
 // EncodeGroup writes the state of key group g, which must be one of Groups.
@@ -40,26 +42,42 @@ func (f *Frozen) EncodeGroup(g int, w GroupWriter) error {
 }
 
 func (f *Frozen) encodeGroup(g int, w GroupWriter) error {
+	p, err := f.begin(g)
 	switch {
-	case f.released.Load():
-		return errors.New("the snapshot is released")
-	case !f.core.groups.Contains(g):
-		return fmt.Errorf("only groups %v are here", f.core.groups)
+	case err != nil:
+		return err
 	case f.settling != nil:
 		return f.encodeBelow(g, w)
-	}
-	p := &f.captures[g-f.core.groups.First]
-	if p.array == nil || p.used == 0 {
+	case p.array == nil || p.used == 0:
 		return nil
 	}
+	f.collect(p, 0)
+	f.order(p)
+	return f.sections(w)
+}
+
+// begin begins the encoding of a group. What has settled has no capture.
+func (f *Frozen) begin(g int) (*capture, error) {
+	switch {
+	case f.released.Load():
+		return nil, errors.New("the snapshot is released")
+	case !f.core.groups.Contains(g):
+		return nil, fmt.Errorf("only groups %v are here", f.core.groups)
+	case f.settling != nil:
+		return nil, nil
+	}
+	p := &f.captures[g-f.core.groups.First]
 	if p.read.Load() != 0 {
-		return errors.New("it is encoded already")
+		return nil, errors.New("it is encoded already")
 	}
 	if f.scratch == nil {
 		f.scratch = f.core.borrow()
 	}
-	f.collect(p)
-	f.order(p)
+	return p, nil
+}
+
+// sections writes the values of the collected entries.
+func (f *Frozen) sections(w GroupWriter) error {
 	for i, field := range f.core.fields {
 		if err := f.section(field, f.core.states[i], w); err != nil {
 			return fmt.Errorf("state %q: %w", field.Name, err)
@@ -82,21 +100,29 @@ func (c *core) borrow() *scratch {
 
 // collect copies the entries of a table, page by page, to the scratch. Those
 // that have wrapped around the end of the table come first in it but last in
-// order, so they go last.
-func (f *Frozen) collect(p *capture) {
+// order, so they go last. Of a snapshot's changes since an earlier one only what has changed since is copied; since is 0 for
+// all.
+func (f *Frozen) collect(p *capture, since uint32) {
 	s, words := f.scratch, int(f.core.size/8)
 	s.entries = resize(s.entries, int(p.used)*words)
 	s.wrapped = s.wrapped[:0]
-	n := 0
+	n, written := 0, since
+	if !f.core.increment.on {
+		written = 0 // pages do not tell
+	}
 	for page := range uint32(len(p.array.pages)) {
+		w := &p.array.pages[page]
+		if w.Load()>>1 < written {
+			p.read.Store(page + 1) // there is nothing newer in it
+			continue
+		}
 		if b := p.claim(page, f.seq); b != nil {
-			n = f.collectPage(p, b, page, n)
+			n = f.collectPage(p, b, page, n, since)
 			continue
 		}
 		from := unsafe.Add(p.array.base, uintptr(page)*pagePositions*f.core.size)
-		n = f.collectPage(p, from, page, n)
+		n = f.collectPage(p, from, page, n, since)
 		p.read.Store(page + 1)
-		w := &p.array.pages[page]
 		w.Store(w.Load() &^ locked)
 	}
 	n += copy(s.entries[n:], s.wrapped)
@@ -120,7 +146,7 @@ func (p *capture) claim(page, seq uint32) unsafe.Pointer {
 }
 
 // collectPage copies the entries of a page behind the first n words.
-func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int) int {
+func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int, since uint32) int {
 	s, size := f.scratch, f.core.size
 	words := int(size / 8)
 	first := page << pageShift
@@ -130,8 +156,8 @@ func (f *Frozen) collectPage(p *capture, base unsafe.Pointer, page uint32, n int
 		if bits&entry.Used == 0 {
 			continue
 		}
-		if s := f.settling; s != nil && !f.core.markOf(e).changedSince(s.settled) {
-			continue // the tier has it
+		if since != 0 && !f.core.markOf(e).changedSince(since) {
+			continue
 		}
 		from := unsafe.Slice((*uint64)(e), words)
 		if bits&entry.Displaced == 0 && uint32(uint64(*entry.Hash(e))>>(p.shift&63)) > first+i {
@@ -206,28 +232,65 @@ func (f *Frozen) section(field *entry.Field, st snapshot.State, w GroupWriter) (
 		if !field.Has(e) {
 			continue
 		}
-		count++
-		data = f.appendKey(data, e)
-		if size > 0 {
+		if size > 0 && field.Prune == nil {
+			count++
+			data = f.appendKey(data, e)
 			before := len(data)
 			if data, err = field.Append(data, e, f.view); err != nil {
 				return err
 			}
-			if got := len(data) - before; got != size {
-				return fmt.Errorf("a value of format %s took %d bytes instead of %d", field.Format.ID, got, size)
+			if err := checkSize(field, len(data)-before); err != nil {
+				return err
 			}
 			continue
 		}
-		if s.value, err = field.Append(s.value[:0], e, f.view); err != nil {
+		value, err := f.value(field, e)
+		if err != nil {
 			return err
 		}
-		data = snapshot.AppendItem(data, 0, s.value)
+		if value != nil {
+			count++
+			data = snapshot.AppendItem(f.appendKey(data, e), size, value)
+		}
 	}
 	s.data = data
 	if count == 0 {
 		return nil
 	}
 	return w.Section(st, count, data)
+}
+
+// value encodes what has not expired of a value; nil is nothing. It is good
+// until the next call.
+func (f *Frozen) value(field *entry.Field, e unsafe.Pointer) (value []byte, err error) {
+	s := f.scratch
+	if s.value, err = field.Append(s.value[:0], e, f.view); err != nil {
+		return nil, err
+	}
+	if err := checkSize(field, len(s.value)); err != nil {
+		return nil, err
+	}
+	return f.prune(field, s.value)
+}
+
+func checkSize(f *entry.Field, n int) error {
+	if f.Format.Size > 0 && n != f.Format.Size {
+		return fmt.Errorf("a value of format %s took %d bytes instead of %d", f.Format.ID, n, f.Format.Size)
+	}
+	return nil
+}
+
+// prune returns what of an encoded value had not expired at the barrier; nil is
+// nothing. It is good until the next call.
+func (f *Frozen) prune(field *entry.Field, value []byte) (live []byte, err error) {
+	if field.Prune == nil {
+		return value, nil
+	}
+	s := f.scratch
+	if s.live, err = field.Prune(s.live[:0], value, f.now); err != nil || len(s.live) == 0 {
+		return nil, err
+	}
+	return s.live, nil
 }
 
 func (f *Frozen) appendKey(data []byte, e unsafe.Pointer) []byte {

@@ -22,7 +22,11 @@ type expiring struct {
 }
 
 func newExpiring(t *testing.T, ttl int64) *expiring {
-	x := &expiring{t: t, cur: &entry.Cursor{}, s: newText("seen", ttl), pool: memory.NewPool(0)}
+	return expiringField(t, newText("seen", ttl))
+}
+
+func expiringField(t *testing.T, f text) *expiring {
+	x := &expiring{t: t, cur: &entry.Cursor{}, s: f, pool: memory.NewPool(0)}
 	var err error
 	x.store, err = New[int64](Options{Operator: "op", Fields: []*entry.Field{x.s.Field}, Cursor: x.cur,
 		MaxParallelism: 16, Range: whole(16), Pool: x.pool, Clock: func() int64 { return x.now }})
@@ -149,6 +153,30 @@ func TestSweepLooksAtAnEntryOncePerBatch(t *testing.T) {
 		x.store.Release()
 		if looks == 0 || looks > 4*n { // the table the sweep begins in comes twice
 			t.Fatalf("3 entries were looked at %d times in %d batches", looks, n)
+		}
+	}
+}
+
+// What CleanupIncremental asks for is looked at per record, and nothing where
+// the cleanup in the background is switched off.
+func TestSweepLooksAtAsManyPositionsAsAskedFor(t *testing.T) {
+	const keys = 4000
+	for _, sweep := range []int{0, 1, 8, 64} {
+		f := newText("seen", 1000)
+		f.Sweep = sweep
+		x := expiringField(t, f)
+		x.batch(keys)
+		positions := x.store.Stats().Positions
+		x.now += 1000
+		const records = 50
+		for range records {
+			x.store.Bind([]int64{-1}, []uint32{x.hash(-1)})
+			x.store.Release()
+		}
+		// An expired entry is removed and another moves up, which is looked at, too.
+		gone, looks := keys-x.store.Len(), records*sweep
+		if want := keys * looks / positions; gone < want*3/4 || gone > want*3/2+sweep {
+			t.Errorf("with %d positions per record %d keys are gone after %d records, want about %d", sweep, gone, records, want)
 		}
 	}
 }

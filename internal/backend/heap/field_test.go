@@ -62,7 +62,7 @@ type textSlotOf struct {
 }
 
 func newText(name string, ttl int64) text {
-	f := &entry.Field{Name: name, Kind: entry.Value, Format: codec.Format{ID: "bytes", Version: 1}, Size: unsafe.Sizeof(textSlotOf{}), TTL: ttl > 0}
+	f := &entry.Field{Name: name, Kind: entry.Value, Format: codec.Format{ID: "bytes", Version: 1}, Size: unsafe.Sizeof(textSlotOf{}), TTL: ttl > 0, Sweep: 4}
 	slot := func(p unsafe.Pointer) *textSlotOf { return (*textSlotOf)(f.At(p)) }
 	f.Append = func(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, error) {
 		s := slot(p)

@@ -18,11 +18,20 @@ import (
 type Frozen struct {
 	core *core
 	seq  uint32
+	// now is the TTL clock at the barrier: what has expired is not encoded.
+	now  int64
 	view memory.View
 	// captures are the tables by group from the range's first; array is nil
 	// where there is no key.
 	captures []capture
 	scratch  *scratch
+	// floor is the oldest snapshot to which the changes are known, removed what
+	// has been removed since; see increment.
+	floor   uint32
+	removed []*removals
+	// touched is the number of snapshots taken before state was last in use.
+	touched uint32
+	bytes   int64
 	// settling is nil if the tables hold all there is.
 	settling *settling
 	// released is set last by Release; ended guards against a second call.
@@ -79,10 +88,16 @@ func reciprocal(d uint64) uint64 { return math.MaxUint64/d + 1 }
 // released.
 func (c *core) Freeze() *Frozen {
 	c.Release()
+	c.readTime()
 	c.seq++
 	c.newest = c.seq
 	c.lives.Add(1)
-	f := &Frozen{core: c, seq: c.seq, view: c.arena.Freeze(), captures: make([]capture, len(c.tables))}
+	f := &Frozen{core: c, seq: c.seq, now: c.cur.Now, view: c.arena.Freeze(), captures: make([]capture, len(c.tables))}
+	if c.increment.on {
+		f.removed, f.floor = c.endInterval()
+		f.touched = c.increment.touched
+		f.bytes = int64(c.Len())*int64(c.size) + int64(c.arena.Live())
+	}
 	for i := range c.tables {
 		if t := &c.tables[i]; t.array != nil {
 			t.array.refs++
@@ -96,6 +111,9 @@ func (c *core) Freeze() *Frozen {
 	c.pending = append(c.pending, f)
 	return f
 }
+
+// Operator is the id of the operator.
+func (f *Frozen) Operator() string { return f.core.operator }
 
 // Groups returns the key groups of the snapshot.
 func (f *Frozen) Groups() keygroup.Range { return f.core.groups }
@@ -115,6 +133,9 @@ func (f *Frozen) Release() {
 		}
 		if s.snap != nil {
 			s.snap.Close()
+		}
+		if s.files != nil {
+			s.files.Close()
 		}
 	}
 	if f.scratch != nil {
@@ -166,6 +187,9 @@ func (c *core) reclaim() {
 	c.newest = 0
 	if n := len(c.pending); n > 0 {
 		c.newest = c.pending[n-1].seq
+	}
+	if c.increment.on {
+		c.newest = c.seq // pages tell when they were last written
 	}
 }
 

@@ -7,10 +7,6 @@ import (
 	"github.com/weirstream/weir/internal/keygroup"
 )
 
-// sweepPerRecord is how many positions are looked at for expired state per
-// record of a batch: enough to pass each table several times while it fills.
-const sweepPerRecord = 4
-
 // Release ends the batch: no key is current any more, and entries without
 // contents go. It also looks for expired state in a few positions. Release
 // without a batch does nothing.
@@ -28,8 +24,8 @@ func (c *core) Release() {
 		}
 	}
 	c.removeEmpties()
-	if c.now != nil {
-		c.expire(sweepPerRecord * len(c.ptrs))
+	if len(c.aging) > 0 {
+		c.expire(c.perRecord * len(c.ptrs))
 		if c.below.tier != nil {
 			c.sweepBelow(len(c.ptrs))
 		}
@@ -41,6 +37,7 @@ func (c *core) Release() {
 		c.trim()
 	}
 	c.ptrs = c.ptrs[:0]
+	c.tellUsage()
 }
 
 func (c *core) placeOf(p unsafe.Pointer) place {
@@ -67,6 +64,9 @@ func (c *core) removeEmpties() {
 // run move up as far as their homes allow. Their order stays.
 func (c *core) remove(group int, t *table, pos uint32) {
 	hole := c.at(t, pos)
+	if c.increment.on {
+		c.noteRemoved(group, hole)
+	}
 	c.releaseKey(hole)
 	if c.timed {
 		c.forget(hole)
@@ -136,7 +136,7 @@ func (c *core) expireRun(t *table, to, mask uint32) {
 				f.Expire(p, c.arena, c.cur.Now)
 			}
 		}
-		if c.below.tier != nil && *entry.Bits(p) != bits {
+		if (c.below.tier != nil || c.increment.on) && *entry.Bits(p) != bits {
 			c.noteChange(p)
 		}
 		if *entry.Bits(p)&entry.Present == 0 {

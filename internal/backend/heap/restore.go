@@ -11,8 +11,8 @@ import (
 // RestoreSection loads one section of a key group of the store's range: count
 // entries in data, as a GroupWriter got them. Sections may come in any order;
 // with a tier, those of a group follow one another. Restored must follow the
-// last one. The caller has checked that the state, looked up by name, has the stored kind and
-// formats. An error leaves the store unusable.
+// last one. The state, looked up by name, has the stored kind; values in another
+// form are converted. An error leaves the store unusable.
 func (s *Store[K]) RestoreSection(group int, st snapshot.State, count int, data []byte) error {
 	s.Release()
 	restore := s.restore
@@ -22,6 +22,7 @@ func (s *Store[K]) RestoreSection(group int, st snapshot.State, count int, data 
 	if err := restore(group, st, count, data); err != nil {
 		return fmt.Errorf("restore state %q of operator %q, key group %d: %w", st.Name, s.operator, group, err)
 	}
+	s.tellUsage()
 	return nil
 }
 
@@ -33,24 +34,25 @@ func (s *Store[K]) Restored() error {
 	return s.restoreGroup()
 }
 
-// checkSection returns the field of a section.
-func (c *core) checkSection(group int, st snapshot.State, count int, data []byte) (*entry.Field, error) {
+// checkSection returns the field of a section, and what converts its values.
+func (c *core) checkSection(group int, st snapshot.State, count int, data []byte) (*entry.Field, *converter, error) {
 	if !c.groups.Contains(group) {
-		return nil, fmt.Errorf("the subtask owns groups %v", c.groups)
+		return nil, nil, fmt.Errorf("the subtask owns groups %v", c.groups)
 	}
 	i := c.fieldNamed(st.Name)
 	if i < 0 {
-		return nil, fmt.Errorf("the operator declares no such state")
+		return nil, nil, fmt.Errorf("the operator declares no such state")
 	}
 	// Keys and values take a byte at least; that bounds a count that cannot be trusted.
 	if count < 0 || count > len(data)/(max(c.keyBytes, 1)+max(st.Format.Size, 1)) {
-		return nil, fmt.Errorf("%d entries in %d bytes", count, len(data))
+		return nil, nil, fmt.Errorf("%d entries in %d bytes", count, len(data))
 	}
-	return c.fields[i], nil
+	conv, err := c.converterOf(c.fields[i], st)
+	return c.fields[i], conv, err
 }
 
 func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte) error {
-	f, err := s.checkSection(group, st, count, data)
+	f, conv, err := s.checkSection(group, st, count, data)
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func (s *Store[K]) restore(group int, st snapshot.State, count int, data []byte)
 	}
 	s.readTime()
 	for n := range count {
-		rest, err := s.restoreEntry(group, f, st, data)
+		rest, err := s.restoreEntry(group, f, conv, data)
 		if err != nil {
 			return fmt.Errorf("entry %d of %d: %w", n+1, count, err)
 		}
@@ -81,12 +83,12 @@ func (c *core) fieldNamed(name string) int {
 }
 
 // restoreEntry loads the first entry of data and returns what follows it.
-func (s *Store[K]) restoreEntry(group int, f *entry.Field, st snapshot.State, data []byte) ([]byte, error) {
+func (s *Store[K]) restoreEntry(group int, f *entry.Field, conv *converter, data []byte) ([]byte, error) {
 	encodedKey, data, err := snapshot.Item(data, s.keyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
-	value, data, err := snapshot.Item(data, st.Format.Size)
+	value, data, err := snapshot.Item(data, conv.of.Format.Size)
 	if err != nil {
 		return nil, fmt.Errorf("value: %w", err)
 	}
@@ -109,7 +111,10 @@ func (s *Store[K]) restoreEntry(group int, f *entry.Field, st snapshot.State, da
 	if f.Has(p) {
 		return nil, fmt.Errorf("key %v comes twice", key)
 	}
-	if err := f.Load(value, st.TTL, p, s.arena, s.cur.Now); err != nil {
+	if value, err = conv.value(value); err == nil {
+		err = f.Load(value, conv.of.TTL, p, s.arena, s.cur.Now)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("key %v: %w", key, err)
 	}
 	if *entry.Bits(p)&entry.Present == 0 {
@@ -117,6 +122,9 @@ func (s *Store[K]) restoreEntry(group int, f *entry.Field, st snapshot.State, da
 		s.empties = append(s.empties, s.placeOf(p))
 		s.removeEmpties()
 		return data, nil
+	}
+	if s.increment.on {
+		*s.markOf(p) = restoredMark
 	}
 	if d, ok := domainOf(f.Kind); ok && f.Has(p) {
 		s.index(&s.domains[d], p)

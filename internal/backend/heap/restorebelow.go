@@ -20,6 +20,7 @@ import (
 type storedSection struct {
 	st    snapshot.State
 	field *entry.Field
+	conv  *converter
 	count int
 	data  []byte
 
@@ -32,7 +33,7 @@ type storedSection struct {
 
 // gather keeps a section until its group is complete.
 func (s *Store[K]) gather(group int, st snapshot.State, count int, data []byte) error {
-	f, err := s.checkSection(group, st, count, data)
+	f, conv, err := s.checkSection(group, st, count, data)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *Store[K]) gather(group int, st snapshot.State, count int, data []byte) 
 		return errors.New("the key group comes twice")
 	}
 	b.group = group
-	b.restoring = append(b.restoring, storedSection{st: st, field: f, count: count, data: bytes.Clone(data)})
+	b.restoring = append(b.restoring, storedSection{st: st, field: f, conv: conv, count: count, data: bytes.Clone(data)})
 	return nil
 }
 
@@ -142,7 +143,10 @@ func (s *Store[K]) mergeRow(p unsafe.Pointer, hash uint32, key []byte, changes C
 		if q.done || q.hash != hash || !bytes.Equal(q.head, key) {
 			continue
 		}
-		err := q.field.Load(q.value, q.st.TTL, p, s.arena, s.cur.Now)
+		value, err := q.conv.value(q.value)
+		if err == nil {
+			err = q.field.Load(value, q.st.TTL, p, s.arena, s.cur.Now)
+		}
 		if err == nil {
 			err = s.advanceSection(q)
 		}

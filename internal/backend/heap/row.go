@@ -14,7 +14,8 @@ import (
 // A row is the state of a key as a tier keeps it: a uvarint with the presence
 // bits, then for each field that is present its form in snapshots, behind four
 // bytes with its length if that varies, and behind timers the time of their
-// reference. It does not outlive the attempt.
+// reference. Native snapshots hold rows, so their form has a version: see
+// lsm.Format.
 
 // appendRow appends the row of an entry that holds something.
 func (c *core) appendRow(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, error) {
@@ -33,15 +34,31 @@ func (c *core) appendRow(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, e
 			return nil, fmt.Errorf("state %q: %w", f.Name, err)
 		}
 		if f.Format.Size == 0 {
+			if err := checkRowValue(len(dst) - start - 4); err != nil {
+				return nil, fmt.Errorf("state %q: %w", f.Name, err)
+			}
 			binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
-		} else if got := len(dst) - start; got != f.Format.Size {
-			return nil, fmt.Errorf("state %q: a value of format %s took %d bytes instead of %d", f.Name, f.Format.ID, got, f.Format.Size)
+		} else if err := checkSize(f, len(dst)-start); err != nil {
+			return nil, fmt.Errorf("state %q: %w", f.Name, err)
 		}
 		if _, ok := domainOf(f.Kind); ok {
 			dst = binary.LittleEndian.AppendUint64(dst, uint64((*timers)(f.At(p)).ref))
 		}
 	}
 	return dst, nil
+}
+
+// mostRowValue is the largest value in a row.
+const mostRowValue = 1 << 30
+
+// checkRowValue tells whether a value fits into a row: what is too large for one
+// has to be divided by whoever made it so.
+func checkRowValue(size int) error {
+	if size <= mostRowValue {
+		return nil
+	}
+	return fmt.Errorf("a list, map or value of one key takes %d bytes; the lsm backend keeps at most %d under a key: "+
+		"make a part of what it grows with part of the key, or use the heap backend", size, mostRowValue)
 }
 
 var errRow = errors.New("malformed row")

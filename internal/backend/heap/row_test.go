@@ -2,6 +2,7 @@ package heap
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -58,4 +59,14 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRowValueTooLarge(t *testing.T) {
+	if err := checkRowValue(mostRowValue); err != nil {
+		t.Error(err)
+	}
+	err := checkRowValue(mostRowValue + 1)
+	if err == nil || !strings.Contains(err.Error(), "1073741825 bytes") || !strings.Contains(err.Error(), "part of the key") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -27,7 +27,9 @@ type settling struct {
 	// begun, err and snap belong to the encoder.
 	begun bool
 	err   error
+	// snap, or files, are the state from then on.
 	snap  TierSnapshot
+	files TierFiles
 }
 
 // isOver tells whether it has ended one way or the other.
@@ -71,11 +73,11 @@ func (s *settling) skip() {
 	close(s.done)
 }
 
-// startSettling returns what a new snapshot needs to settle; nil if its tables
-// hold all there is.
+// startSettling returns what a new snapshot needs to settle; nil if it need
+// not, as its tables hold all there is.
 func (c *core) startSettling() *settling {
 	b := &c.below
-	partial := false
+	partial := b.settles
 	for i := range b.groups {
 		partial = partial || b.groups[i].partial
 	}
@@ -109,8 +111,9 @@ func (f *Frozen) hasSettled() bool {
 
 // Settle prepares a snapshot whose state reaches beyond memory, so that its
 // encoding does not hold up the stage. EncodeGroup does it if it was not
-// done. For other snapshots it does nothing.
-func (f *Frozen) Settle() error {
+// done. For other snapshots it does nothing. files says that StoreNative follows,
+// and not EncodeGroup, if HasFiles.
+func (f *Frozen) Settle(files bool) error {
 	s := f.settling
 	switch {
 	case s == nil:
@@ -123,7 +126,7 @@ func (f *Frozen) Settle() error {
 	if p := s.prev.wait(); p != nil {
 		s.settled = max(s.settled, p.settled)
 	}
-	if s.err = f.settle(); s.err == nil {
+	if s.err = f.settle(files); s.err == nil {
 		s.settled = f.seq
 	}
 	return s.err
@@ -132,7 +135,7 @@ func (f *Frozen) Settle() error {
 var errUnsettled = errors.New("the state of the snapshot was not written")
 
 // settle loads what the tier does not have into it.
-func (f *Frozen) settle() error {
+func (f *Frozen) settle(files bool) error {
 	c := f.core
 	changes, err := c.below.tier.Load()
 	if err != nil {
@@ -150,7 +153,12 @@ func (f *Frozen) settle() error {
 	if err := changes.Commit(); err != nil {
 		return c.tierError(err)
 	}
-	if f.settling.snap, err = c.below.tier.Snapshot(); err != nil {
+	if files && f.HasFiles() {
+		f.settling.files, err = c.below.tier.Files()
+	} else {
+		f.settling.snap, err = c.below.tier.Snapshot()
+	}
+	if err != nil {
 		return c.tierError(err)
 	}
 	return nil
@@ -161,7 +169,7 @@ func (f *Frozen) settleGroup(i int, changes Changes) (err error) {
 	if p.array == nil {
 		return nil
 	}
-	f.collect(p)
+	f.collect(p, f.settling.settled)
 	f.order(p)
 	c, s := f.core, f.scratch
 	for at := 0; at < len(s.entries); at += int(c.size / 8) {

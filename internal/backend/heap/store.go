@@ -32,10 +32,21 @@ type Options struct {
 	// per batch and by Tick, and only if a field has a time to live; then it
 	// must be set.
 	Clock func() int64
-	// Tier, if it is not nil, makes the store a cache of what lies there, which
-	// is nothing yet, within the memory of Share. The store closes it.
-	Tier  Tier
-	Share *memory.Share
+	// Tier, if it is not nil, makes the store a cache of what lies there, within
+	// the memory of Share. The store closes it. Filled says that rows of an
+	// earlier store with the same Layout lie there; else it must be empty.
+	Tier   Tier
+	Share  *memory.Share
+	Filled bool
+	// Stored are files of the tier as a snapshot holds them that later ones may
+	// be able to refer to.
+	Stored []snapshot.NativeFile
+	// Settle makes every snapshot settle into the tier, also where all state fits
+	// into memory: so it can be stored as the files of the tier.
+	Settle bool
+	// Incremental lets snapshots be encoded as what has changed since an earlier
+	// one (Frozen.EncodeChanges). It takes 8 bytes per key. A store with a tier has none of it.
+	Incremental bool
 }
 
 // Store is the keyed state of one operator in one subtask. One goroutine, the
@@ -82,8 +93,12 @@ type core struct {
 
 	fields []*entry.Field
 	states []snapshot.State
-	// touched are the fields with a Touch, aging those with an Expire.
+	// converters are those of restored states, by name.
+	converters map[string]*converter
+	// touched are the fields with a Touch, aging those that are swept for what has
+	// expired, perRecord positions for each record.
 	touched, aging []*entry.Field
+	perRecord      int
 	now            func() int64
 	// pace is how many records pass between two readings of the clock.
 	pace int
@@ -103,9 +118,12 @@ type core struct {
 	timed   bool
 	domains [2]domain
 
-	below   below
-	oneWord [1]uint64
-	oneText [1]string
+	below     below
+	increment increment
+	chain     *Chain
+	usage     usage
+	oneWord   [1]uint64
+	oneText   [1]string
 
 	snapshots
 }
@@ -141,10 +159,10 @@ func (s *Store[K]) init(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.Tier != nil {
-		if o.Share == nil {
-			return errors.New("a tier needs a share of memory")
-		}
+	if o.Tier != nil && o.Share == nil {
+		return errors.New("a tier needs a share of memory")
+	}
+	if o.Tier != nil || o.Incremental {
 		size += markSize
 	}
 	s.text = reflect.TypeFor[K]().Kind() == reflect.String
@@ -163,21 +181,44 @@ func (s *Store[K]) init(o Options) (err error) {
 		s.below.init(&o)
 	}
 	s.snapshots.init(size)
+	if o.Incremental && o.Tier == nil {
+		s.startIncrements()
+	}
 	o.Cursor.Arena = s.arena
-	return s.adopt(o.Fields)
+	if err := s.adopt(o.Fields); err != nil {
+		return err
+	}
+	if o.Tier == nil {
+		s.openUsage()
+		s.arena.OnExhausted(s.exhausted)
+	}
+	if !o.Filled {
+		return nil
+	}
+	return s.takeOver()
+}
+
+// Layout describes the states of fields, in the order they have in rows.
+func Layout(fields []*entry.Field) []snapshot.State {
+	states := make([]snapshot.State, len(fields))
+	for i, f := range fields {
+		states[i] = snapshot.State{
+			Name: f.Name, Kind: string(f.Kind), Format: f.Format, Key: f.Key, Detail: f.Detail, TTL: f.TTL, ItemSize: f.ItemSize,
+		}
+	}
+	return states
 }
 
 // adopt sorts the fields by what has to be done for them.
 func (c *core) adopt(fields []*entry.Field) error {
+	c.states = Layout(fields)
 	for _, f := range fields {
-		c.states = append(c.states, snapshot.State{
-			Name: f.Name, Kind: string(f.Kind), Format: f.Format, Key: f.Key, Detail: f.Detail, TTL: f.TTL,
-		})
 		if f.Touch != nil {
 			c.touched = append(c.touched, f)
 		}
-		if f.TTL && f.Expire != nil {
+		if f.TTL && f.Expire != nil && f.Sweep > 0 {
 			c.aging = append(c.aging, f)
+			c.perRecord = max(c.perRecord, f.Sweep)
 		}
 		if f.TTL && c.clock == nil {
 			return fmt.Errorf("state %q has a time to live, but there is no clock", f.Name)
@@ -231,6 +272,7 @@ func (s *Store[K]) Lookup(key K, hash uint32) bool {
 // that follows with their release. The store must not be used afterwards.
 func (s *Store[K]) Close() {
 	s.cur.P, s.cur.Arena, s.cur.Timers = nil, nil, nil
+	s.closeUsage()
 	if s.below.tier != nil {
 		s.below.share.Close()
 	}

@@ -14,15 +14,19 @@ func (c *core) isBelow(r ref) bool {
 }
 
 // summon loads the rows of references that are due and have no entry, and pins
-// the entries of all.
+// the entries of all. An entry found stands for the rows of its hash, too, until
+// it has fired, or has moved to where that reference does not lead.
 func (c *core) summon(d *domain) {
 	c.below.batch++
+	d.summoned = resize(d.summoned, len(d.due))
+	clear(d.summoned)
 	var absent []ref
 	for i := d.next; i < len(d.due); i++ {
 		if p := d.entries[i]; p != nil {
 			c.pin(p)
 		} else if c.isBelow(d.due[i]) {
 			absent = append(absent, d.due[i])
+			d.summoned[i] = true
 		}
 	}
 	if len(absent) > 0 {

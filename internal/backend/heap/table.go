@@ -68,8 +68,13 @@ func (c *core) newArray(positions uint32) *array {
 	entries := int(positions) * int(c.size)
 	mem, err := c.pool.Alloc(entries + 4*pages)
 	if err != nil {
+		c.exhausted()
+		mem, err = c.pool.Alloc(entries + 4*pages)
+	}
+	if err != nil {
 		panic(err)
 	}
+	c.usage.arrays += int64(len(mem))
 	base := unsafe.Pointer(unsafe.SliceData(mem))
 	return &array{
 		base:  base,
@@ -83,6 +88,7 @@ func (c *core) newArray(positions uint32) *array {
 // drop ends one use of an array.
 func (c *core) drop(a *array) {
 	if a.refs--; a.refs == 0 {
+		c.usage.arrays -= int64(len(a.mem))
 		c.pool.Free(a.mem)
 		a.mem, a.base, a.pages = nil, nil, nil
 	}
@@ -138,6 +144,11 @@ func (c *core) newTable(positions uint32) table {
 	shift := uint8(32)
 	for n := positions; n > 1; n /= 2 {
 		shift--
+	}
+	if c.increment.on {
+		for i := range a.pages {
+			a.pages[i].Store(c.newest << 1)
+		}
 	}
 	return table{base: a.base, shift: shift, mask: a.mask, limit: limit(positions), array: a}
 }

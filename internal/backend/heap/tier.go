@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"unsafe"
 
 	"github.com/weirstream/weir/internal/entry"
@@ -33,6 +34,10 @@ type Tier interface {
 	Load() (Changes, error)
 	// Snapshot is the tier as of now.
 	Snapshot() (TierSnapshot, error)
+	// Files are the files of the tier as of now; nobody changes it meanwhile.
+	Files() (TierFiles, error)
+	// Size is about how many bytes the rows take whose keys begin with prefix.
+	Size(prefix []byte) (int64, error)
 	// Close removes everything, once all snapshots are closed. Any goroutine
 	// may call it.
 	Close()
@@ -54,6 +59,25 @@ type TierSnapshot interface {
 	Close() error
 }
 
+// TierFiles are the files that a tier consists of at a moment. One goroutine uses
+// them.
+type TierFiles interface {
+	// Format names the form of the files, for whoever restores them.
+	Format() string
+	List() []TierFile
+	Open(name string) (io.ReadCloser, error)
+	// Close gives the files up.
+	Close() error
+}
+
+// TierFile is a file of a tier.
+type TierFile struct {
+	Name string
+	// Lasting files have the same content whenever they are listed under that
+	// name again; the others are of this moment only, and small.
+	Lasting bool
+}
+
 // mark is what an entry of a cache bears behind its fields.
 type mark struct {
 	// seq is the number of snapshots taken before the entry was last current,
@@ -72,6 +96,9 @@ const (
 type below struct {
 	tier  Tier
 	share *memory.Share
+	// settles says that every snapshot settles.
+	settles bool
+	stored  storedFiles
 	// batch numbers the batches.
 	batch uint32
 	// settled is the newest snapshot that the tier has in it, and last the
@@ -96,10 +123,10 @@ type below struct {
 	row     []byte
 	rows    rowLoader
 	// swept is the name of the row that the sweep of expired rows goes on with,
-	// credit how many it may look at, scratch an entry to load them into.
-	swept   []byte
-	credit  int
-	scratch []uint64
+	// credit the records that it has not looked at rows for.
+	swept  []byte
+	credit int
+	left   []byte
 	// restoring are the sections of group, whose end has not come.
 	restoring []storedSection
 	group     int
@@ -119,7 +146,8 @@ type cachedGroup struct {
 }
 
 func (b *below) init(o *Options) {
-	b.tier, b.share, b.batch = o.Tier, o.Share, 1
+	b.tier, b.share, b.settles, b.batch = o.Tier, o.Share, o.Settle, 1
+	b.stored.init(o.Stored)
 	b.groups = make([]cachedGroup, o.Range.Len())
 	b.restored = make([]bool, o.Range.Len())
 }

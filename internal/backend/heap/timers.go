@@ -35,6 +35,8 @@ type domain struct {
 	due     []ref
 	next    int
 	entries []unsafe.Pointer
+	// summoned tells of those whose rows were loaded.
+	summoned []bool
 }
 
 func (d *domain) init(f *entry.Field, pool *memory.Pool) {
@@ -195,8 +197,12 @@ func (c *core) nextDue(d *domain, to int64) (r ref, p unsafe.Pointer, ok bool) {
 	if d.next == len(d.due) {
 		return ref{}, nil, false
 	}
-	r, p = d.due[d.next], d.entries[d.next]
+	i := d.next
+	r, p = d.due[i], d.entries[i]
 	d.next++
+	if p == nil && c.below.tier != nil && !d.summoned[i] {
+		p = c.seek(d, r)
+	}
 	return r, p, true
 }
 
@@ -284,8 +290,8 @@ func (d *domain) noted(p unsafe.Pointer, at int64) bool {
 func (c *core) fire(d *domain, p unsafe.Pointer, at int64, fn func(at int64) error) (hit bool, err error) {
 	if c.below.tier != nil {
 		c.pin(p)
-	} else if c.newest != 0 {
-		c.preserveEntry(p)
+	} else {
+		c.own(p)
 	}
 	t := (*timers)(d.field.At(p))
 	t.indexed = 0
@@ -342,6 +348,10 @@ func (c *core) DropProcessingTimers() int {
 				continue // without a timer ever, or since the last one fired
 			}
 			c.preserveAt(g, t, pos)
+			if c.increment.on {
+				c.increment.touched = c.seq
+				c.noteChange(p)
+			}
 			s.indexed = 0
 			if d.field.Has(p) {
 				dropped += s.count()

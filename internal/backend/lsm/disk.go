@@ -31,7 +31,7 @@ const (
 	openFiles = 1024
 )
 
-// Options of a Disk. All are required but FS.
+// Options of a Disk. All are required but Incremental and FS.
 type Options struct {
 	// Dir is the root of the local directories; several processes may share it.
 	Dir string
@@ -40,7 +40,9 @@ type Options struct {
 	Memory int64
 	// Stores is how many stores there will be.
 	Stores int
-	Logger *slog.Logger
+	// Incremental says that checkpoints are taken of the files.
+	Incremental bool
+	Logger      *slog.Logger
 	// FS replaces the file system below Dir, in tests.
 	FS vfs.FS
 }
@@ -158,8 +160,15 @@ func (d *Disk) Dir() string { return d.dir }
 func (d *Disk) Share() *memory.Share { return d.budget.Share() }
 
 // Tier makes an empty tier. name is for people who look at the directory.
-func (d *Disk) Tier(name string) (*Tier, error) {
-	dir := d.fs.PathJoin(d.dir, strconv.FormatInt(d.next.Add(1), 10)+"-"+plain(name))
+func (d *Disk) Tier(name string) (*Tier, error) { return d.openTier(name, d.newDir(name)) }
+
+// newDir names the directory of a new tier.
+func (d *Disk) newDir(name string) string {
+	return d.fs.PathJoin(d.dir, strconv.FormatInt(d.next.Add(1), 10)+"-"+plain(name))
+}
+
+// openTier opens what lies in a directory, if anything.
+func (d *Disk) openTier(name, dir string) (*Tier, error) {
 	t := &Tier{disk: d, dir: dir, options: d.options(name)}
 	db, err := pebble.Open(dir, t.options)
 	if err != nil {

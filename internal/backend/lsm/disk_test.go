@@ -160,7 +160,7 @@ func TestFailingDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled := s.Freeze()
-	if err := settled.Settle(); err != nil { // so that there are files
+	if err := settled.Settle(false); err != nil { // so that there are files
 		t.Fatal(err)
 	}
 	if err := set(3000, 10); err != nil {
@@ -168,7 +168,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 	f := s.Freeze()
 	broken.On()
-	if err := f.Settle(); !errors.Is(err, heap.ErrTier) || !errors.Is(err, errorfs.ErrInjected) {
+	if err := f.Settle(false); !errors.Is(err, heap.ErrTier) || !errors.Is(err, errorfs.ErrInjected) {
 		t.Errorf("snapshot on a failing disk: %v", err)
 	}
 	if err := set(0, 3000); !errors.Is(err, heap.ErrTier) || !strings.Contains(err.Error(), `operator "op"`) {

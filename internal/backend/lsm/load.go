@@ -20,10 +20,29 @@ type load struct {
 	tier  *Tier
 	files []string
 	w     *sstable.Writer
+	// flushed is closed when what was in the memtable is in files.
+	flushed <-chan struct{}
 }
 
-// Load implements heap.Tier.
-func (t *Tier) Load() (heap.Changes, error) { return &load{tier: t}, nil }
+// Load implements heap.Tier. The memtable is flushed meanwhile: else it would be
+// when the files are taken over.
+func (t *Tier) Load() (heap.Changes, error) {
+	flushed, err := t.flush()
+	return &load{tier: t, flushed: flushed}, err
+}
+
+// flush begins to write what is in the memtable to files. The channel is nil if
+// there is nothing.
+func (t *Tier) flush() (<-chan struct{}, error) {
+	if !t.dirty.Swap(false) {
+		return nil, nil
+	}
+	flushed, err := t.db.AsyncFlush()
+	if err != nil {
+		t.dirty.Store(true)
+	}
+	return flushed, err
+}
 
 func (l *load) Put(key, row []byte) error {
 	if err := l.room(); err != nil {
@@ -74,6 +93,9 @@ func (l *load) Commit() error {
 			l.Abort()
 			return err
 		}
+	}
+	if l.flushed != nil {
+		<-l.flushed
 	}
 	if len(l.files) == 0 {
 		return nil

@@ -64,7 +64,7 @@ func TestMemoryIsKept(t *testing.T) {
 			last.Release()
 		}
 		last = s.Freeze()
-		if err := last.Settle(); err != nil {
+		if err := last.Settle(false); err != nil {
 			t.Fatal(err)
 		}
 	}

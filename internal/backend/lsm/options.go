@@ -5,13 +5,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
+const (
+	// Format names the form of a database in a snapshot: rows as package heap
+	// writes them, in files of formatVersion.
+	Format        = "pebble/1"
+	formatVersion = pebble.FormatValueSeparation
+)
+
 // options are those of one database.
 func (d *Disk) options(name string) *pebble.Options {
 	o := &pebble.Options{
 		FS: d.fs, Cache: d.cache, FileCache: d.files,
-		DisableWAL: true, FormatMajorVersion: pebble.FormatNewest,
+		DisableWAL: true, FormatMajorVersion: formatVersion,
 		MemTableSize: d.memTable(), MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold: 4, L0StopWritesThreshold: 1000,
+		L0CompactionThreshold: d.levelZero(), L0StopWritesThreshold: 1000,
+		MaxManifestFileSize:        256 << 10, // every snapshot has a copy
 		LBaseMaxBytes:              64 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		Logger:                     logger{d.o.Logger.With("state", name)},
@@ -23,6 +31,16 @@ func (d *Disk) options(name string) *pebble.Options {
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	o.EnsureDefaults()
 	return o
+}
+
+// levelZero is how many files may lie above one another before they are merged.
+// Each checkpoint of the files adds one, and merging often costs more than it
+// saves in reads: what changes often is read from memory.
+func (d *Disk) levelZero() int {
+	if d.o.Incremental {
+		return 8
+	}
+	return 4
 }
 
 // memTable is the size of a memtable: two for each store take half of Pebble's

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // Tier is the heap.Tier of one store.
@@ -17,26 +19,51 @@ type Tier struct {
 	dir     string
 	options *pebble.Options
 	db      *pebble.DB
-	// loads numbers the files that are loaded.
-	loads int
+	stored  []snapshot.NativeFile
+	// loads numbers the files that are loaded, captures those that are captured.
+	loads, captures int
+	// dirty says that something is in the memtable.
+	dirty atomic.Bool
+	// fresh says that many keys of the last fetch had no row.
+	fresh bool
 }
 
 var _ heap.Tier = (*Tier)(nil)
 
-// Fetch implements heap.Tier.
-func (t *Tier) Fetch(keys [][]byte, found func(i int, row []byte) error) error {
+// freshShare is the part of the keys of a fetch, as a divisor, that have to be
+// without a row for the next one to ask the filters of the last level, too.
+const freshShare = 8
+
+// Fetch implements heap.Tier. One iterator serves all keys: it looks up the
+// tables of a level once, and not for each key.
+func (t *Tier) Fetch(keys [][]byte, found func(i int, row []byte) error) (err error) {
+	it, err := t.db.NewIter(&pebble.IterOptions{UseL6Filters: t.fresh})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := it.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	hits := 0
 	for i, k := range keys {
-		row, closer, err := t.db.Get(k)
-		if errors.Is(err, pebble.ErrNotFound) {
+		if !it.SeekPrefixGE(k) {
+			if err := it.Error(); err != nil {
+				return err
+			}
 			continue
 		}
+		hits++
+		row, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(found(i, row), closer.Close()); err != nil {
+		if err := found(i, row); err != nil {
 			return err
 		}
 	}
+	t.fresh = hits < len(keys)-len(keys)/freshShare
 	return nil
 }
 
@@ -93,15 +120,22 @@ func behind(prefix []byte) []byte {
 }
 
 // Change implements heap.Tier.
-func (t *Tier) Change() heap.Changes { return change{t.db.NewBatch()} }
+func (t *Tier) Change() heap.Changes { return change{t, t.db.NewBatch()} }
 
 // change is a few changes: they go by way of the memtable.
-type change struct{ b *pebble.Batch }
+type change struct {
+	tier *Tier
+	b    *pebble.Batch
+}
 
 func (c change) Put(key, row []byte) error { return c.b.Set(key, row, nil) }
 func (c change) Delete(key []byte) error   { return c.b.Delete(key, nil) }
-func (c change) Commit() error             { return errors.Join(c.b.Commit(pebble.NoSync), c.b.Close()) }
 func (c change) Abort()                    { c.b.Close() }
+
+func (c change) Commit() error {
+	c.tier.dirty.Store(true)
+	return errors.Join(c.b.Commit(pebble.NoSync), c.b.Close())
+}
 
 // Snapshot implements heap.Tier.
 func (t *Tier) Snapshot() (heap.TierSnapshot, error) { return moment{t.db.NewSnapshot()}, nil }

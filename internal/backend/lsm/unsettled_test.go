@@ -65,7 +65,7 @@ func TestFailedSettlingHoldsNobodyUp(t *testing.T) {
 					panic(p)
 				}
 			}()
-			if err := f.Settle(); !errors.Is(err, errBad) || errors.Is(err, heap.ErrTier) {
+			if err := f.Settle(false); !errors.Is(err, errBad) || errors.Is(err, heap.ErrTier) {
 				t.Errorf("error %v", err)
 			}
 		}()
@@ -74,7 +74,7 @@ func TestFailedSettlingHoldsNobodyUp(t *testing.T) {
 		write(1000, 1000) // evicts: it would wait for ever
 		f = s.Freeze()
 		count := &counter{}
-		if err := errors.Join(f.Settle(), f.EncodeGroup(0, count)); err != nil {
+		if err := errors.Join(f.Settle(false), f.EncodeGroup(0, count)); err != nil {
 			t.Fatal(err)
 		}
 		if count.n != 2000 {

@@ -35,6 +35,9 @@ type Job interface {
 	Savepoint(ctx context.Context, dir string) (path string, err error)
 	StopWithSavepoint(ctx context.Context, dir string) (path string, err error)
 	DrainWithSavepoint(ctx context.Context, dir string) (path string, err error)
+	SavepointWith(ctx context.Context, o embedded.SavepointOptions) (path string, err error)
+	// Dispose deletes a savepoint.
+	Dispose(ctx context.Context, path string) error
 }
 
 // Config is what a Server is made of.

@@ -20,6 +20,7 @@ import (
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
+	"github.com/weirstream/weir/internal/storage/location"
 	"github.com/weirstream/weir/runner/embedded"
 )
 
@@ -72,6 +73,22 @@ func (j *fakeJob) Savepoint(ctx context.Context, dir string) (string, error) {
 }
 func (j *fakeJob) StopWithSavepoint(ctx context.Context, dir string) (string, error) {
 	return j.take(ctx, "stop", dir)
+}
+func (j *fakeJob) Dispose(ctx context.Context, path string) error {
+	return coord.Dispose(ctx, location.NewOpener(), path)
+}
+func (j *fakeJob) SavepointWith(ctx context.Context, o embedded.SavepointOptions) (string, error) {
+	what := "savepoint"
+	switch {
+	case o.Drain:
+		what = "drain"
+	case o.Stop:
+		what = "stop"
+	}
+	if o.Native {
+		what = "native " + what
+	}
+	return j.take(ctx, what, o.Dir)
 }
 func (j *fakeJob) DrainWithSavepoint(ctx context.Context, dir string) (string, error) {
 	return j.take(ctx, "drain", dir)
@@ -338,6 +355,8 @@ func TestTriggers(t *testing.T) {
 	}{
 		{"savepoints", "", "savepoint", "operation.location", "/x"},
 		{"savepoints", `{"target-directory":"/d","formatType":"canonical"}`, "savepoint /d", "operation.location", "/d/x"},
+		{"savepoints", `{"target-directory":"/d","formatType":"native"}`, "native savepoint /d", "operation.location", "/d/x"},
+		{"stop", `{"targetDirectory":"/d","drain":true,"formatType":"NATIVE"}`, "native drain /d", "operation.location", "/d/x"},
 		{"stop", `{"drain":true,"targetDirectory":"/d"}`, "drain /d", "operation.location", "/d/x"},
 		{"checkpoints", `{"checkpointType":"FULL"}`, "checkpoint", "operation.checkpointId", 7},
 	} {
@@ -391,7 +410,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"savepoints", `{`, "no JSON of the form expected"},
 		{"savepoints", `{"target-directory":7}`, "no JSON of the form expected"},
-		{"savepoints", `{"formatType":"NATIVE"}`, "allowed is CANONICAL"},
+		{"savepoints", `{"formatType":"COMPACT"}`, "allowed is CANONICAL or NATIVE"},
 		{"savepoints", `{"cancel-job":true}`, "/stop stops the job with a savepoint"},
 		{"savepoints", `{"triggerId":"x"}`, "32 hexadecimal digits"},
 		{"checkpoints", `{"checkpointType":"INCREMENTAL"}`, "every checkpoint is a full one"},

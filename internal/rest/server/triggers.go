@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/rest"
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage/location"
 	"github.com/weirstream/weir/runner/embedded"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) triggerSavepoint(r *http.Request) (any, error) {
 	if req.CancelJob {
 		return nil, problemf(http.StatusBadRequest, "cancel-job is not offered: POST /jobs/%s/stop stops the job with a savepoint, exactly once", s.id)
 	}
-	return s.savepoint(r, req.TargetDirectory, req.FormatType, req.TriggerID, s.Job.Savepoint)
+	return s.savepoint(r, req.TargetDirectory, req.FormatType, req.TriggerID, embedded.SavepointOptions{})
 }
 
 func (s *Server) triggerStop(r *http.Request) (any, error) {
@@ -47,17 +48,18 @@ func (s *Server) triggerStop(r *http.Request) (any, error) {
 	if err := readBody(r, &req); err != nil {
 		return nil, err
 	}
-	take := s.Job.StopWithSavepoint
-	if req.Drain {
-		take = s.Job.DrainWithSavepoint
-	}
-	return s.savepoint(r, req.TargetDirectory, req.FormatType, req.TriggerID, take)
+	return s.savepoint(r, req.TargetDirectory, req.FormatType, req.TriggerID, embedded.SavepointOptions{Stop: true, Drain: req.Drain})
 }
 
-func (s *Server) savepoint(r *http.Request, dir, format, trigger string, take func(context.Context, string) (string, error)) (any, error) {
-	if format != "" && !strings.EqualFold(format, rest.Canonical) {
-		return nil, problemf(http.StatusBadRequest, "formatType %q: allowed is %s, which restores into any state backend", format, rest.Canonical)
+func (s *Server) savepoint(r *http.Request, dir, format, trigger string, o embedded.SavepointOptions) (any, error) {
+	switch strings.ToUpper(format) {
+	case "", rest.Canonical:
+	case rest.Native:
+		o.Native = true
+	default:
+		return nil, problemf(http.StatusBadRequest, "formatType %q: allowed is %s or %s", format, rest.Canonical, rest.Native)
 	}
+	o.Dir = dir
 	fit := func() error {
 		if dir == "" && s.Checkpoints.SavepointDir == "" {
 			return problemf(http.StatusBadRequest, "%v", checkpoint.ErrNoSavepointDir)
@@ -68,9 +70,21 @@ func (s *Server) savepoint(r *http.Request, dir, format, trigger string, take fu
 		return s.refuseIdle()
 	}
 	return s.begin(r, trigger, fit, func(ctx context.Context) rest.Operation {
-		path, err := take(ctx, dir)
+		path, err := s.take(ctx, o)
 		return rest.Operation{Location: path, FailureCause: failure(err)}
 	})
+}
+
+func (s *Server) take(ctx context.Context, o embedded.SavepointOptions) (path string, err error) {
+	switch {
+	case o.Native:
+		return s.Job.SavepointWith(ctx, o)
+	case o.Drain:
+		return s.Job.DrainWithSavepoint(ctx, o.Dir)
+	case o.Stop:
+		return s.Job.StopWithSavepoint(ctx, o.Dir)
+	}
+	return s.Job.Savepoint(ctx, o.Dir)
 }
 
 // begin starts an operation unless the request is one that was made before, or
@@ -137,7 +151,7 @@ func (s *Server) triggerDisposal(r *http.Request) (any, error) {
 		return nil
 	}
 	return s.begin(r, "", fit, func(ctx context.Context) rest.Operation {
-		return rest.Operation{FailureCause: failure(checkpoint.Dispose(ctx, path))}
+		return rest.Operation{FailureCause: failure(s.Job.Dispose(ctx, path))}
 	})
 }
 
@@ -156,6 +170,9 @@ func (s *Server) needs(path string) bool {
 }
 
 func clean(path string) string {
+	if location.IsURL(path) {
+		return strings.TrimSuffix(location.Join(path), "/"+snapshot.MetadataName)
+	}
 	path = filepath.Clean(strings.TrimPrefix(path, "file://"))
 	if filepath.Base(path) == snapshot.MetadataName {
 		path = filepath.Dir(path)

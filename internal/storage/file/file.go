@@ -91,7 +91,7 @@ func (b *Blobs) put(ctx context.Context, name string, write func(io.Writer) erro
 	}
 	if err := b.writeAndPublish(ctx, final, write, publish); err != nil {
 		b.removeEmpty(filepath.Dir(final)) // made for nothing, as on a full disk
-		return fmt.Errorf("write %s: %w", final, err)
+		return fmt.Errorf("write %s: %w", final, advised(filepath.Dir(final), err))
 	}
 	return nil
 }

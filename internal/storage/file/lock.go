@@ -47,11 +47,11 @@ func (b *Blobs) LockDir(name string) (unlock func() error, err error) {
 	}
 	dir := filepath.Join(b.dir, filepath.FromSlash(name))
 	if err := b.makeDir(dir); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: %w", dir, advised(dir, err))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: %w", dir, advised(dir, err))
 	}
 	if err := lock(f); err != nil {
 		defer f.Close()

@@ -42,6 +42,9 @@ type Fault struct {
 	After bool
 	// Partial is how many bytes a Put accepts before the writer fails.
 	Partial int64
+	// Wait, if set, holds the call up until it is closed, or the call is
+	// cancelled; without Err the call goes on then.
+	Wait <-chan struct{}
 }
 
 // Faulty is a storage that fails as scripted and otherwise passes everything
@@ -124,7 +127,9 @@ func (f *Faulty) next(op Op, name string) *Fault {
 			fault.Times--
 		}
 		hit := *fault
-		hit.Err = fmt.Errorf("%s %s: %w", op, name, fault.Err)
+		if hit.Err != nil {
+			hit.Err = fmt.Errorf("%s %s: %w", op, name, fault.Err)
+		}
 		return &hit
 	}
 	return nil
@@ -138,10 +143,26 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
+// hold waits as a fault says.
+func (f *Fault) hold(ctx context.Context) error {
+	if f == nil || f.Wait == nil {
+		return nil
+	}
+	select {
+	case <-f.Wait:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // call runs do unless a fault comes first.
-func (f *Faulty) call(op Op, name string, do func() error) error {
+func (f *Faulty) call(ctx context.Context, op Op, name string, do func() error) error {
 	fault := f.next(op, name)
-	if fault == nil {
+	if err := fault.hold(ctx); err != nil {
+		return err
+	}
+	if fault == nil || fault.Err == nil {
 		return do()
 	}
 	if fault.After {
@@ -167,6 +188,12 @@ func (f *Faulty) take(n int) int {
 // Put implements storage.Blobs.
 func (f *Faulty) Put(ctx context.Context, name string, write func(io.Writer) error) error {
 	fault := f.next(Put, name)
+	if err := fault.hold(ctx); err != nil {
+		return err
+	}
+	if fault != nil && fault.Err == nil {
+		fault = nil // it was only slow
+	}
 	if fault != nil && !fault.After && fault.Partial == 0 {
 		return fault.Err
 	}
@@ -212,7 +239,7 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 
 // PutIfAbsent implements storage.Blobs.
 func (f *Faulty) PutIfAbsent(ctx context.Context, name string, data []byte) error {
-	return f.call(PutIfAbsent, name, func() error {
+	return f.call(ctx, PutIfAbsent, name, func() error {
 		if f.take(len(data)) < len(data) {
 			return fmt.Errorf("write %s: %w", name, syscall.ENOSPC)
 		}
@@ -222,7 +249,7 @@ func (f *Faulty) PutIfAbsent(ctx context.Context, name string, data []byte) erro
 
 // Get implements storage.Blobs.
 func (f *Faulty) Get(ctx context.Context, name string) (data []byte, err error) {
-	err = f.call(Get, name, func() error {
+	err = f.call(ctx, Get, name, func() error {
 		data, err = f.Blobs.Get(ctx, name)
 		return err
 	})
@@ -231,7 +258,7 @@ func (f *Faulty) Get(ctx context.Context, name string) (data []byte, err error) 
 
 // GetRange implements storage.Blobs.
 func (f *Faulty) GetRange(ctx context.Context, name string, off, n int64) (data []byte, err error) {
-	err = f.call(GetRange, name, func() error {
+	err = f.call(ctx, GetRange, name, func() error {
 		data, err = f.Blobs.GetRange(ctx, name, off, n)
 		return err
 	})
@@ -240,10 +267,10 @@ func (f *Faulty) GetRange(ctx context.Context, name string, off, n int64) (data 
 
 // List implements storage.Blobs; the prefix is the name a fault matches.
 func (f *Faulty) List(ctx context.Context, prefix string, fn func(name string, size int64) error) error {
-	return f.call(List, prefix, func() error { return f.Blobs.List(ctx, prefix, fn) })
+	return f.call(ctx, List, prefix, func() error { return f.Blobs.List(ctx, prefix, fn) })
 }
 
 // Delete implements storage.Blobs.
 func (f *Faulty) Delete(ctx context.Context, name string) error {
-	return f.call(Delete, name, func() error { return f.Blobs.Delete(ctx, name) })
+	return f.call(ctx, Delete, name, func() error { return f.Blobs.Delete(ctx, name) })
 }

@@ -37,6 +37,13 @@ func Run(t *testing.T, open func(t *testing.T) storage.Blobs) {
 		{"Names", names},
 		{"Cancelled", cancelled},
 		{"Copies", copies},
+		{"NoPartIsSeen", noPartIsSeen},
+		{"OddNames", oddNames},
+		{"ListMany", listMany},
+		{"Large", large},
+		{"LargeFails", largeFails},
+		{"LargeCancelled", largeCancelled},
+		{"Faults", faults},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })

@@ -70,6 +70,23 @@ func newRequest(usage string) *request {
 	return r
 }
 
+// savepointFormat declares the flag for the form of a savepoint.
+func (r *request) savepointFormat(format *string) {
+	*format = "canonical"
+	r.text(format, "type", "FORMAT", "canonical, the same whatever the state backend, or native: the files of the lsm backend, without encoding them. Default canonical.")
+}
+
+// formatType is a form of savepoints as in a request.
+func formatType(format string) (string, error) {
+	switch strings.ToUpper(format) {
+	case rest.Canonical:
+		return "", nil
+	case rest.Native:
+		return rest.Native, nil
+	}
+	return "", misuse("--type %q: it is canonical or native", format)
+}
+
 func (r *request) declareWaiting() {
 	r.boolean(&r.detached, "detached", "Do not wait: print the id of the operation, for --trigger.")
 	r.text(&r.trigger, "trigger", "ID", "Begin nothing: wait for the operation with this id. What came of it is kept for 5 minutes.")
@@ -180,6 +197,8 @@ func (p *Program) savepoint(ctx context.Context, args []string) error {
 	r.declareWaiting()
 	var d disposal
 	d.declare(r.flags)
+	var format string
+	r.savepointFormat(&format)
 	operands, proceed, err := r.parse(p.Stdout, args)
 	if err != nil || !proceed {
 		return err
@@ -197,8 +216,11 @@ func (p *Program) savepoint(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if format, err = formatType(format); err != nil {
+		return err
+	}
 	return p.carryOut(ctx, r, "savepoint", rest.KindSavepoint, func(trigger string) (string, error) {
-		return r.job.client.Savepoint(ctx, r.job.ID, rest.SavepointRequest{TargetDirectory: dir, TriggerID: trigger})
+		return r.job.client.Savepoint(ctx, r.job.ID, rest.SavepointRequest{TargetDirectory: dir, FormatType: format, TriggerID: trigger})
 	})
 }
 
@@ -209,6 +231,8 @@ func (p *Program) stop(ctx context.Context, args []string) error {
 	var dir string
 	r.boolean(&drain, "drain", "End the input first: event time goes to its end, so that windows and event-time timers fire. For a job that is not to go on: the same command has nothing left to do.")
 	r.text(&dir, "savepoint", "DIR", "Write the savepoint below DIR. Default: the job's execution.checkpointing.savepoint-dir.")
+	var format string
+	r.savepointFormat(&format)
 	if _, proceed, err := p.find(ctx, r, args, 1); err != nil || !proceed {
 		return err
 	}
@@ -216,8 +240,11 @@ func (p *Program) stop(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if format, err = formatType(format); err != nil {
+		return err
+	}
 	err = p.carryOut(ctx, r, "stop", rest.KindSavepoint, func(trigger string) (string, error) {
-		return r.job.client.Stop(ctx, r.job.ID, rest.StopRequest{TargetDirectory: dir, Drain: drain, TriggerID: trigger})
+		return r.job.client.Stop(ctx, r.job.ID, rest.StopRequest{TargetDirectory: dir, Drain: drain, FormatType: format, TriggerID: trigger})
 	})
 	if err != nil && noDirectory(err) {
 		err = fmt.Errorf("%w. Name it with --savepoint DIR; a signal (SIGTERM) stops the job with a snapshot in its checkpoint directory", err)

@@ -32,7 +32,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpOfCommands(t *testing.T) {
 	golden(t, "help.txt", weir(t, "", "help").out)
-	for _, command := range []string{"list", "savepoint", "checkpoint", "stop", "cancel"} {
+	for _, command := range []string{"list", "savepoint", "checkpoint", "stop", "cancel", "inspect", "diff", "verify", "check"} {
 		r := weir(t, "", "help", command)
 		r.want(t, exitDone)
 		golden(t, "help-"+command+".txt", r.out)
@@ -288,4 +288,10 @@ func TestWaitingEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	m.weir("savepoint", "test", "--trigger", trigger).want(t, exitDone, filepath.Join(m.dir, "saved"))
+}
+
+func TestBadURLs(t *testing.T) {
+	for _, args := range [][]string{{"savepoint", "--dispose", "s3://bucket/savepoint-pages-1"}, {"checkpoints", "s3://bucket/weir"}} {
+		weir(t, "", args...).want(t, exitFailed, "directories only")
+	}
 }

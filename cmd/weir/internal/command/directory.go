@@ -23,7 +23,7 @@ type directory struct {
 // openDirectory finds the jobs in a checkpoint directory, or the one of a
 // job's directory; job, if not empty, chooses one.
 func openDirectory(ctx context.Context, dir, job string) (*directory, error) {
-	abs, err := filepath.Abs(strings.TrimPrefix(dir, "file://"))
+	abs, err := local(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage/location"
 )
 
 // disposal is a savepoint to delete.
@@ -24,7 +25,7 @@ func (d *disposal) declare(f *flags) {
 
 // dispose deletes a savepoint that no job known here would go on from.
 func (p *Program) dispose(ctx context.Context, r *request, d disposal) error {
-	path, err := filepath.Abs(strings.TrimPrefix(d.path, "file://"))
+	path, err := local(d.path)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (p *Program) dispose(ctx context.Context, r *request, d disposal) error {
 	if user != "" {
 		return fmt.Errorf("%s is not deleted: %s goes on from it", path, user)
 	}
-	if err := checkpoint.Dispose(ctx, path); err != nil {
+	if err := checkpoint.Dispose(ctx, location.NewOpener(), path); err != nil {
 		return err
 	}
 	if r.output == "json" {
@@ -48,6 +49,15 @@ func (p *Program) dispose(ctx context.Context, r *request, d disposal) error {
 	}
 	fmt.Fprintf(p.Stderr, "Savepoint %s is deleted.\n", path)
 	return nil
+}
+
+// local makes the path of a directory absolute. The storages of URLs are linked
+// into jobs, not into this program.
+func local(path string) (string, error) {
+	if location.IsURL(path) {
+		return "", fmt.Errorf("%s: weir itself reads and deletes in directories only; a running job that has this storage deletes savepoints over HTTP (POST /savepoint-disposal), takes them there (weir savepoint JOB URL), and a job's program checks them (check -s URL)", path)
+	}
+	return filepath.Abs(strings.TrimPrefix(path, "file://"))
 }
 
 // neededBy names a job that would go on from the savepoint, "" for none.

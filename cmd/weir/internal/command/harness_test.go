@@ -17,11 +17,20 @@ import (
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
-
 	"github.com/weirstream/weir/internal/storage/file"
+	"github.com/weirstream/weir/runner"
+	"github.com/weirstream/weir/stream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// jobVariable has the test's binary be a job's program, for weir check.
+const jobVariable = "WEIR_TEST_JOB"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(jobVariable); kind != "" {
+		runner.Main("pages", func(j *stream.Job) { pagesJob(j, kind) })
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 

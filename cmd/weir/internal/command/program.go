@@ -45,14 +45,19 @@ Usage:
   weir checkpoints DIR                 what a job has been started from, which
                                        snapshots there are, and what each is
                                        good for
+  weir inspect PATH                    what a snapshot holds; with --state, the
+                                       entries of a state
+  weir diff PATH PATH                  what differs in two snapshots
+  weir verify PATH                     read a snapshot whole, and list all damage
+  weir check PROGRAM -s PATH           whether a job's program restores a snapshot
   weir kafka-transactions list         the open transactions of jobs in Kafka,
                                        and what each waits for
   weir kafka-transactions commit       end such transactions by hand, after
   weir kafka-transactions abort        saying what it costs
   weir help [COMMAND]                  flags of a command
 
-Exit codes: 0 done, 1 failed or refused (checkpoints --verify: or a snapshot is
-damaged), 2 wrong usage.
+Exit codes: 0 done, 1 failed or refused (verify, checkpoints --verify: or a
+snapshot is damaged; diff: they differ), 2 wrong usage.
 `
 
 // usageError is a command line that is wrong.
@@ -64,9 +69,15 @@ func misuse(format string, args ...any) error { return usageError{fmt.Errorf(for
 func (p *Program) Run(ctx context.Context, args []string) int {
 	err := p.dispatch(ctx, args)
 	var wrong usageError
+	var own exitError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &own):
+		if !errors.Is(err, errQuiet) {
+			fmt.Fprintf(p.Stderr, "weir: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+		}
+		return own.code
 	case errors.As(err, &wrong):
 		fmt.Fprintf(p.Stderr, "weir: %v\nTry: weir help\n", err)
 		return exitUsage
@@ -88,7 +99,7 @@ func (p *Program) dispatch(ctx context.Context, args []string) error {
 	if do := p.command(name); do != nil {
 		return do(ctx, rest)
 	}
-	return misuse("unknown command %q; commands are list, savepoint, checkpoint, stop, cancel, checkpoints, kafka-transactions and help", name)
+	return misuse("unknown command %q; commands are list, savepoint, checkpoint, stop, cancel, checkpoints, inspect, diff, verify, check, kafka-transactions and help", name)
 }
 
 // command returns nil for a name that is none.
@@ -106,6 +117,14 @@ func (p *Program) command(name string) func(context.Context, []string) error {
 		return p.cancel
 	case "checkpoints":
 		return p.checkpoints
+	case "inspect":
+		return p.inspect
+	case "diff":
+		return p.diff
+	case "verify":
+		return p.verify
+	case "check":
+		return p.check
 	case "kafka-transactions":
 		return p.transactions
 	}
@@ -129,10 +148,12 @@ type flags struct {
 	usage  string
 	rows   []string
 	output string
+	// forms are what output may be.
+	forms []string
 }
 
 func newFlags(usage string) *flags {
-	f := &flags{FlagSet: flag.NewFlagSet("", flag.ContinueOnError), usage: usage, output: "text"}
+	f := &flags{FlagSet: flag.NewFlagSet("", flag.ContinueOnError), usage: usage, output: "text", forms: []string{"text", "json"}}
 	f.SetOutput(io.Discard)
 	f.text(&f.output, "output", "FORM", "text, or json for programs. Default text.")
 	return f
@@ -164,8 +185,8 @@ func (f *flags) parse(out io.Writer, args []string) (operands []string, proceed 
 		}
 		operands, args = append(operands, f.Arg(0)), f.Args()[1:]
 	}
-	if f.output != "text" && f.output != "json" {
-		return nil, false, misuse("--output %q: allowed is one of text, json", f.output)
+	if !slices.Contains(f.forms, f.output) {
+		return nil, false, misuse("--output %q: allowed is one of %s", f.output, strings.Join(f.forms, ", "))
 	}
 	return operands, true, nil
 }

@@ -18,24 +18,33 @@ func (t *table) add(notes []string, cells ...string) {
 	t.rows, t.notes = append(t.rows, cells), append(t.notes, notes)
 }
 
-func (t *table) write(w io.Writer) {
-	if len(t.rows) == 0 {
-		fmt.Fprintln(w, "  none")
-		return
-	}
+// widths are those of the columns.
+func (t *table) widths() []int {
 	widths := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	line := func(row []string) {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString("  " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)))
-		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	return widths
+}
+
+// tableLine is a row; cells that are too wide push the others aside.
+func tableLine(row []string, widths []int) string {
+	var b strings.Builder
+	for i, cell := range row {
+		b.WriteString("  " + cell + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))))
 	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+func (t *table) write(w io.Writer) {
+	if len(t.rows) == 0 {
+		fmt.Fprintln(w, "  none")
+		return
+	}
+	widths := t.widths()
+	line := func(row []string) { fmt.Fprintln(w, tableLine(row, widths)) }
 	line(t.head)
 	for i, row := range t.rows {
 		line(row)
