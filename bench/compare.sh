@@ -4,7 +4,13 @@
 # for Kafka jobs of CPU time per record, that of the broker apart.
 #
 #   bench/compare.sh [JOB ...]      default: all synthetic jobs; "kafka" is all
-#                                   Kafka jobs
+#                                   Kafka jobs, "state" is lsm beside RocksDB
+#
+# state runs the keyed job with values of 100 bytes, both processes limited to
+# LIMIT bytes (default 4 GiB, the page cache included) by a control group where
+# one can be made. STATES are the numbers of keys (default "10000000 80000000":
+# 1 and 8 GB), each of which is written first and then updated, uniform and hot,
+# the first also with a checkpoint every second; UPDATES is how often.
 #
 # PAIRS is how often each pair is run (default 1; the table has every run).
 # Needs Go, Java 17 or newer and Maven; the first run downloads the artifacts of
@@ -81,6 +87,44 @@ pair() { # JOB RECORDS KEYS
     'BEGIN { printf "| %s | %d | %.2f | %.2f | %.1f× | | |\n", j, k, f/1e6, w/1e6, w/f }'
 }
 
+# peak is the memory that limited.sh has told of, in MB with page cache.
+peak() { sed -n 's/.*peak \([0-9]*\) bytes.*/\1/p' "$bin/log" | awk '{ printf "%d", $1 / 1048576 }'; }
+
+# state_pair runs lsm beside RocksDB. Flink gets a quarter of the limit as heap
+# and half of it for RocksDB; the JVM needs the rest. Weir gets three quarters.
+state_pair() { # KEYS DIST CHECKPOINT_MS
+  local limit=${LIMIT:-4294967296} n=${UPDATES:-6000000} flink weir fp wp every=() m=$((1 << 20))
+  local heap=$((limit / 4 / m))m
+  flink=$(DIST=$2 VALUE=100 FILL=1 HEAP=${HEAP:--Xms$heap -Xmx$heap} MANAGED=${MANAGED:-$((limit / 2 / m))mb} \
+    ./limited.sh "$limit" ./flink/run.sh keyed "$n" "$1" 2 rocksdb "$3" 2>"$bin/log" || true)
+  fp=$(peak)
+  [ "$3" = 0 ] || every=(-checkpoint-interval "$3ms")
+  weir=$(./limited.sh "$limit" "$bin/rate" -job keyed -value-bytes 100 -fill -records "$n" -keys "$1" -dist "$2" -parallelism 2 \
+    -backend lsm -memory "${MEMORY:-$((limit / 4 * 3))}" "${every[@]}" -json 2>"$bin/log" | tail -1 || true)
+  wp=$(peak)
+  awk -v k="$1" -v d="$2" -v c="$3" -v f="$(anchor rate <<< "$flink")" -v w="$(json records_per_second <<< "$weir")" \
+    -v ff="$(anchor fill <<< "$flink")" -v wf="$(json fill_per_second <<< "$weir")" -v fc="$(anchor cpu <<< "$flink")" -v wc="$(json cpu_us_per_record <<< "$weir")" \
+    -v fp="$fp" -v wp="$wp" -v rss="$(json peak_rss_bytes <<< "$weir")" \
+    'BEGIN { printf "| %d | %s | %s | %.3f / %.3f | %.3f / %.3f | %s | %.1f / %.1f | %s / %s, resident %d |\n", k, d, c ? c " ms" : "–", ff/1e6, wf/1e6, f/1e6, w/1e6, f ? sprintf("%.1f×", w/f) : "Flink failed", fc, wc, fp, wp, rss/1048576 }'
+}
+
+compare_state() {
+  local keys=() at
+  read -ra keys <<< "${STATES:-10000000 80000000}"
+  printf '| keys | distribution | checkpoints | fill M/s Flink / Weir | updates M/s Flink / Weir | ratio | CPU µs/record Flink / Weir | peak memory MB Flink / Weir |\n|---|---|---|---|---|---|---|---|\n'
+  for _ in $(seq "${PAIRS:-1}"); do
+    for at in "${keys[@]}"; do
+      state_pair "$at" uniform 0
+      [ "$at" != "${keys[0]}" ] || state_pair "$at" uniform 1000
+      state_pair "$at" hot 0
+    done
+  done
+}
+
+if [ "${1:-}" = state ]; then
+  compare_state
+  exit
+fi
 jobs=("$@")
 [ ${#jobs[@]} -gt 0 ] || jobs=(chain keyed keyed-string dedupe mapstate timers tumbling sliding)
 [ "${jobs[*]}" != kafka ] || jobs=(kafka-read kafka-window kafka-copy)

@@ -38,7 +38,8 @@ type flags struct {
 	job, dist, dir, cpuProfile string
 	backend                    string
 	records, keys, memory      int64
-	parallelism                int
+	parallelism, valueBytes    int
+	fill                       bool
 	interval                   time.Duration
 	json                       bool
 	kafka                      kafkaFlags
@@ -49,11 +50,13 @@ type flags struct {
 
 func main() {
 	f := flags{trouble: newTrouble(os.Stderr)}
-	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-wide, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
+	flag.StringVar(&f.job, "job", "keyed", "source, chain, keyed, keyed-string, dedupe, mapstate, timers, tumbling, sliding, kafka-load, kafka-read, kafka-copy or kafka-window")
 	flag.Int64Var(&f.records, "records", 40_000_000, "number of records")
 	flag.Int64Var(&f.keys, "keys", 1_000_000, "number of keys")
 	flag.IntVar(&f.parallelism, "parallelism", 2, "subtasks per operator")
-	flag.StringVar(&f.dist, "dist", "uniform", "uniform, or hot: 90 % of the records on 1 % of the keys")
+	flag.StringVar(&f.dist, "dist", "uniform", "uniform; hot: 90 % of the records on 1 % of the keys; or fixed: all of them")
+	flag.BoolVar(&f.fill, "fill", false, "first write each key once: -records are the updates behind that, and the rate is theirs")
+	flag.IntVar(&f.valueBytes, "value-bytes", 8, "size of the value in the state of keyed: 8 or 100")
 	flag.DurationVar(&f.interval, "checkpoint-interval", 0, "time between checkpoints; 0 is none, and with Kafka jobs 1s, or 970ms with -rate")
 	flag.StringVar(&f.dir, "checkpoint-dir", "", "where checkpoints go (default: a temporary directory)")
 	flag.StringVar(&f.backend, "backend", "heap", "where state lives: heap or lsm")
@@ -100,15 +103,19 @@ type result struct {
 	AllocsPerRecord  float64            `json:"allocs_per_record"`
 	Checkpoints      []checkpointResult `json:"checkpoints"`
 	BatchGapP999US   float64            `json:"batch_gap_p999_us"`
+	// FillPerSecond is the rate at which keys were written first, with -fill.
+	FillPerSecond float64 `json:"fill_per_second,omitempty"`
 	// Warnings were printed: the run was disturbed.
 	Warnings int64 `json:"warnings,omitempty"`
+
+	begin time.Time
 }
 
 func run(ctx context.Context, f flags) error {
 	if strings.HasPrefix(f.job, "kafka-") {
 		return runKafka(ctx, f)
 	}
-	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: f.dist == "hot"}
+	w := &workload{job: f.job, n: f.records, keys: f.keys, parallelism: f.parallelism, hot: dists[f.dist], fill: f.fill, valueBytes: f.valueBytes}
 	j := stream.NewJob("rate-" + f.job)
 	if err := w.build(j); err != nil {
 		return err
@@ -117,7 +124,11 @@ func run(ctx context.Context, f flags) error {
 	if err != nil {
 		return err
 	}
-	r.RecordsPerSecond = 2 * float64(r.Records) / 3 / end.Sub(time.Unix(0, w.steadyFrom.Load())).Seconds()
+	filled := w.filled() * int64(f.parallelism)
+	r.RecordsPerSecond = 2 * float64(r.Records-filled) / 3 / end.Sub(time.Unix(0, w.steadyFrom.Load())).Seconds()
+	if filled > 0 {
+		r.FillPerSecond = float64(filled) / time.Unix(0, w.filledAt.Load()).Sub(r.begin).Seconds()
+	}
 	return show(r, f.json)
 }
 
@@ -149,7 +160,7 @@ func measure(ctx context.Context, f flags, j *stream.Job, n int64) (result, time
 		return result{}, time.Time{}, err
 	}
 	return result{
-		Job: f.job, Records: n,
+		Job: f.job, Records: n, begin: begin,
 		RecordsPerSecond: float64(n) / end.Sub(begin).Seconds(),
 		CPUPerRecord:     float64(cpu.Nanoseconds()) / 1e3 / float64(n),
 		PeakRSS:          peakRSS(),
@@ -262,6 +273,9 @@ func show(r result, asJSON bool) error {
 	}
 	fmt.Printf("%s: %.2f M records/s, %.3f µs CPU per record, %.4f allocations per record, peak RSS %d MB, batch gap p99.9 %.0f µs\n",
 		r.Job, r.RecordsPerSecond/1e6, r.CPUPerRecord, r.AllocsPerRecord, r.PeakRSS>>20, r.BatchGapP999US)
+	if r.FillPerSecond > 0 {
+		fmt.Printf("  filled with %.2f M keys/s\n", r.FillPerSecond/1e6)
+	}
 	for _, c := range r.Checkpoints {
 		fmt.Printf("  checkpoint %d: %.0f ms, encoding %.0f ms, barrier at most %.0f µs, %d bytes\n", c.ID, c.DurationMS, c.CPUMS, c.BarrierMaxUS, c.Bytes)
 	}

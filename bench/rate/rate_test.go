@@ -14,7 +14,7 @@ import (
 )
 
 func validFlags(job string) flags {
-	return flags{trouble: newTrouble(io.Discard), job: job, dist: "uniform", records: 3, keys: 1, parallelism: 1,
+	return flags{trouble: newTrouble(io.Discard), job: job, dist: "uniform", records: 3, keys: 1, parallelism: 1, valueBytes: 8,
 		kafka: kafkaFlags{delivery: "exactly-once", window: time.Second}}
 }
 
@@ -48,6 +48,12 @@ func TestValidate(t *testing.T) {
 		{name: "servers of a synthetic job", job: "keyed", change: given("bootstrap-servers"), want: "-bootstrap-servers has no effect"},
 		{name: "memory of heap", job: "keyed", change: given("memory"), want: "-memory has no effect"},
 		{name: "memory of lsm", job: "keyed", change: func(f *flags) { f.backend, f.given = "lsm", []string{"memory"} }},
+		{name: "wide values", job: "keyed", change: func(f *flags) { f.valueBytes, f.given = 100, []string{"value-bytes", "fill"} }},
+		{name: "other values", job: "keyed", change: func(f *flags) { f.valueBytes = 64 }, want: "-value-bytes 64"},
+		{name: "wide values elsewhere", job: "timers", change: given("value-bytes"), want: "-value-bytes has no effect on -job timers"},
+		{name: "fixed", job: "keyed", change: func(f *flags) { f.dist = "fixed" }},
+		{name: "no distribution", job: "keyed", change: func(f *flags) { f.dist = "zipf" }, want: `-dist "zipf"`},
+		{name: "fill of Kafka", job: "kafka-read", change: given("fill"), want: "-fill has no effect"},
 		{name: "directory of no checkpoints", job: "keyed", change: given("checkpoint-dir"), want: "-checkpoint-dir has no effect"},
 		{name: "directory", job: "keyed", change: func(f *flags) { f.interval, f.given = time.Second, []string{"checkpoint-dir"} }},
 		{name: "directory of Kafka", job: "kafka-read", change: given("checkpoint-dir")},

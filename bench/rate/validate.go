@@ -16,6 +16,7 @@ func writes(job string) bool { return job == "kafka-copy" || job == "kafka-windo
 // validate refuses flags that make no sense, before anything is touched.
 func (f *flags) validate(extra []string) error {
 	isKafka := strings.HasPrefix(f.job, "kafka-")
+	_, known := dists[f.dist]
 	switch {
 	case len(extra) > 0:
 		return fmt.Errorf("unknown arguments %q: everything is a flag", extra)
@@ -25,8 +26,10 @@ func (f *flags) validate(extra []string) error {
 		return fmt.Errorf("-records %d: the first third is left out, so each of %d subtasks needs 3", f.records, f.parallelism)
 	case f.interval < 0:
 		return errors.New("-checkpoint-interval must not be negative")
-	case f.dist != "uniform" && f.dist != "hot":
-		return fmt.Errorf("-dist %q: it is uniform or hot", f.dist)
+	case !known:
+		return fmt.Errorf("-dist %q: it is uniform, hot or fixed", f.dist)
+	case f.valueBytes != 8 && f.valueBytes != wideBytes:
+		return fmt.Errorf("-value-bytes %d: it is 8 or %d", f.valueBytes, wideBytes)
 	case isKafka && !slices.Contains(kafkaJobs, f.job):
 		return fmt.Errorf("no job %q: Kafka jobs are %s", f.job, strings.Join(kafkaJobs, ", "))
 	case isKafka && f.dist != "uniform":
@@ -56,6 +59,10 @@ func (f *flags) idle(name string, isKafka bool) string {
 		return unless(writes(f.job), "it is for kafka-copy and kafka-window")
 	case name == "window":
 		return unless(f.job == "kafka-window", "it is for kafka-window")
+	case name == "fill":
+		return unless(!isKafka, "it is for synthetic jobs")
+	case name == "value-bytes":
+		return unless(f.job == "keyed", "it is for keyed")
 	case name == "memory":
 		return unless(f.backend == "lsm", "it is that of -backend lsm")
 	case name == "checkpoint-dir":

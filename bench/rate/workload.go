@@ -28,6 +28,9 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
+// dists are how many of 1,024 records are of the first hundredth of the keys.
+var dists = map[string]uint64{"uniform": 0, "hot": 922, "fixed": 1024}
+
 // workload is one run: n records, cut into one share per source subtask,
 // interleaved in event time so that 1,000 records over all subtasks have the
 // same millisecond.
@@ -35,39 +38,75 @@ type workload struct {
 	job         string
 	n, keys     int64
 	parallelism int
-	hot         bool
-	// steadyFrom is when the first source subtask had made a third of its
-	// records, in nanoseconds of the wall clock.
-	steadyFrom atomic.Int64
+	// hot is how many of 1,024 records are of the hot keys.
+	hot uint64
+	// fill lets one record for each key go before the n.
+	fill bool
+	// valueBytes is the size of the value of the job keyed, 0 for the default.
+	valueBytes int
+	// filledAt is when the first source subtask had made the records that fill,
+	// steadyFrom when it had made a third of those behind, in nanoseconds of the
+	// wall clock.
+	filledAt, steadyFrom atomic.Int64
+}
+
+// filled is how many of its records each source subtask makes to fill.
+func (w *workload) filled() int64 {
+	if !w.fill {
+		return 0
+	}
+	return w.keys / int64(w.parallelism)
 }
 
 // share is how many records each source subtask makes.
-func (w *workload) share() int64 { return w.n / int64(w.parallelism) }
+func (w *workload) share() int64 { return w.filled() + w.n/int64(w.parallelism) }
 
 // source makes the records.
 func (w *workload) source() *datagen.Sequence[Event] {
-	p, per := int64(w.parallelism), w.share()
-	third, keys, hotKeys := per/3, uint64(w.keys), uint64(max(1, w.keys/100))
+	p, per, filled := int64(w.parallelism), w.share(), w.filled()
+	third, keys, hotKeys := filled+(per-filled)/3, uint64(w.keys), uint64(max(1, w.keys/100))
 	at := func(i int64) (uint64, int64) {
 		if i == third {
 			w.steadyFrom.Store(time.Now().UnixNano())
 		}
 		return mix64(uint64(i)), i % per * p / 1000
 	}
-	if w.hot {
+	if w.fill {
+		steady := w.steady(at, keys, hotKeys)
 		return datagen.Source(per*p, func(i int64) Event {
+			j := i % per
+			if j >= filled {
+				return steady(i)
+			}
+			if i == filled-1 {
+				w.filledAt.Store(time.Now().UnixNano())
+			}
+			return Event{scattered(uint64(i/per*filled+j), keys), j * p / 1000, i & 1023}
+		})
+	}
+	return datagen.Source(per*p, w.steady(at, keys, hotKeys))
+}
+
+// scattered takes the numbers below keys to one another, so that those that
+// follow one another are far apart: keys has no prime factor of that size.
+func scattered(i, keys uint64) int64 { return int64(i * 2654435761 % keys) }
+
+// steady makes the records that are measured.
+func (w *workload) steady(at func(i int64) (hash uint64, ts int64), keys, hotKeys uint64) func(i int64) Event {
+	if hot := w.hot; hot > 0 {
+		return func(i int64) Event {
 			h, ts := at(i)
 			k := h % keys
-			if h&1023 < 922 {
+			if h&1023 < hot {
 				k = (h >> 10) % hotKeys
 			}
 			return Event{int64(k), ts, i & 1023}
-		})
+		}
 	}
-	return datagen.Source(per*p, func(i int64) Event {
+	return func(i int64) Event {
 		h, ts := at(i)
 		return Event{int64(h % keys), ts, i & 1023}
-	})
+	}
 }
 
 func eventTime(e Event, _ int64) int64 { return e.TS }
@@ -91,9 +130,11 @@ func (w *workload) build(j *stream.Job) error {
 		b := stream.Filter(a, func(e Event) bool { return e.Val&7 != 0 })
 		discard(stream.Map(b, func(e Event) Event { e.Val ^= e.Key; return e }))
 	case "keyed":
-		discard(stream.Process(byKey(), "count", newCount[int64]))
-	case "keyed-wide":
-		discard(stream.Process(byKey(), "count", newWideCount))
+		if w.valueBytes == wideBytes {
+			discard(stream.Process(byKey(), "count", newWideCount))
+		} else {
+			discard(stream.Process(byKey(), "count", newCount[int64]))
+		}
 	case "keyed-string":
 		discard(stream.Process(byID(), "count", newCount[string]))
 	case "dedupe":
@@ -175,6 +216,8 @@ func (c *count[K]) Process(ctx *stream.Ctx[K, int64], _ Event) error {
 // wideCount counts in a value of 100 bytes.
 type wideCount struct{ v state.Value[wide] }
 
+const wideBytes = 100
+
 type wide struct {
 	N    int64
 	Rest [92]byte
@@ -189,12 +232,23 @@ func (c *wideCount) Process(ctx *stream.Ctx[int64, int64], e Event) error {
 	if err != nil {
 		return err
 	}
+	if v.N == 0 {
+		v.Rest = incompressible(e.Key)
+	}
 	v.N++
 	v.Rest[v.N%int64(len(v.Rest))] = byte(e.Val)
 	if v.N&1023 == 0 {
 		ctx.Emit(v.N)
 	}
 	return c.v.Set(v)
+}
+
+// incompressible are bytes that no compression makes fewer.
+func incompressible(key int64) (b [92]byte) {
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], mix64(uint64(key)^uint64(i)))
+	}
+	return b
 }
 
 // dedupe passes the first record of each id within an hour.

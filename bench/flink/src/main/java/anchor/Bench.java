@@ -24,7 +24,7 @@ import org.apache.flink.util.Collector;
 public class Bench {
   public static class Event { public long key; public long ts; public long val; public Event() {} public Event(long k, long t, long v){key=k;ts=t;val=v;} }
 
-  static volatile long steadyFrom;
+  static volatile long steadyFrom, filledAt;
   static long mix(long z){ z=(z^(z>>>30))*0xbf58476d1ce4e5b9L; z=(z^(z>>>27))*0x94d049bb133111ebL; return z^(z>>>31); }
 
   public static void main(String[] a) throws Exception {
@@ -40,14 +40,18 @@ public class Bench {
     if (backend.equals("rocksdb")) c.setString("execution.checkpointing.incremental", "true");
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(par, c);
     if (ckpt>0) env.enableCheckpointing(ckpt);
-    final long K = keys, per = n / par, P = par, third = per / 3; final boolean hot = "hot".equals(System.getenv("DIST"));
+    final boolean hot = "hot".equals(System.getenv("DIST")), wide = "100".equals(System.getenv("VALUE"));
+    // With FILL=1 each key is written once before the n records, and the rate is theirs.
+    final long K = keys, P = par, filled = "1".equals(System.getenv("FILL")) ? keys / par : 0, per = filled + n / par, third = filled + (per - filled) / 3, all = per * par;
     // The source cuts 0..n into one range per subtask; event time runs side by side in all of them.
     GeneratorFunction<Long, Event> gen = i -> {
       if (i == third) steadyFrom = System.nanoTime();
+      if (i == filled - 1) filledAt = System.nanoTime();
+      if (i % per < filled) return new Event((i / per * filled + i % per) * 2654435761L % K, i % per * P / 1000, i & 1023);
       long h = mix(i), k = hot && (h & 1023) < 922 ? Long.remainderUnsigned(h >>> 10, Math.max(1, K / 100)) : Long.remainderUnsigned(h, K);
       return new Event(k, (i % per) * P / 1000, i & 1023);
     };
-    DataGeneratorSource<Event> src = new DataGeneratorSource<>(gen, n, TypeInformation.of(Event.class));
+    DataGeneratorSource<Event> src = new DataGeneratorSource<>(gen, all, TypeInformation.of(Event.class));
     WatermarkStrategy<Event> wm = (job.equals("tumbling")||job.equals("sliding")||job.equals("timers"))
       ? WatermarkStrategy.<Event>forBoundedOutOfOrderness(Duration.ofMillis(100)).withTimestampAssigner((e,t)->e.ts)
       : WatermarkStrategy.noWatermarks();
@@ -55,7 +59,7 @@ public class Bench {
     switch (job) {
       case "source": s.sinkTo(new DiscardingSink<>()); break;
       case "chain": s.map(e -> { e.val = e.val*31+7; return e; }).returns(Event.class).filter(e -> (e.val & 7) != 0).map(e -> { e.val ^= e.key; return e; }).returns(Event.class).sinkTo(new DiscardingSink<>()); break;
-      case "keyed": s.keyBy(e -> e.key).process(new Count()).sinkTo(new DiscardingSink<>()); break;
+      case "keyed": s.keyBy(e -> e.key).process(wide ? new WideCount() : new Count()).sinkTo(new DiscardingSink<>()); break;
       case "keyed-string": s.keyBy(Bench::uuid).process(new CountByString()).sinkTo(new DiscardingSink<>()); break;
       case "dedupe": s.keyBy(Bench::uuid).process(new Dedupe()).sinkTo(new DiscardingSink<>()); break;
       case "mapstate": s.keyBy(e -> e.key).process(new MapCount()).sinkTo(new DiscardingSink<>()); break;
@@ -67,8 +71,9 @@ public class Bench {
     long t0 = System.nanoTime();
     JobExecutionResult r = env.execute(job);
     long end = System.nanoTime(); double wall = (end-t0)/1e9, run = r.getNetRuntime()/1e3, steady = (2.0*n/3)/((end-steadyFrom)/1e9);
-    double cpu = ((com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime()/1e3/n;
-    System.out.printf("%s backend=%s par=%d n=%d keys=%d ckpt=%d wall=%.2fs run=%.2fs whole=%.0f/s cpu=%.2fus/rec rate=%.0f/s%n", job, backend, par, n, keys, ckpt, wall, run, n/run, cpu, steady);
+    String fill = filled == 0 ? "" : String.format(" fill=%.0f/s", filled*par/((filledAt-t0)/1e9));
+    double cpu = ((com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime()/1e3/all;
+    System.out.printf("%s backend=%s par=%d n=%d keys=%d ckpt=%d wall=%.2fs run=%.2fs whole=%.0f/s cpu=%.2fus/rec%s rate=%.0f/s%n", job, backend, par, n, keys, ckpt, wall, run, all/run, cpu, fill, steady);
     System.exit(0);
   }
 
@@ -76,6 +81,18 @@ public class Bench {
     transient ValueState<Long> count;
     @Override public void open(OpenContext ctx) { count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", Types.LONG)); }
     @Override public void processElement(Event e, Context ctx, Collector<Long> out) throws Exception { Long v = count.value(); long x = v==null?1:v+1; count.update(x); if ((x & 1023) == 0) out.collect(x); }
+  }
+  /** Counts in the first bytes of a value of 100 bytes, the rest of which cannot be compressed. */
+  static class WideCount extends KeyedProcessFunction<Long, Event, Long> {
+    transient ValueState<byte[]> count;
+    @Override public void open(OpenContext ctx) { count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO)); }
+    @Override public void processElement(Event e, Context ctx, Collector<Long> out) throws Exception {
+      byte[] v = count.value();
+      if (v == null) { v = new byte[100]; for (int i = 8; i < 96; i += 8) LONGS.set(v, i, mix(e.key ^ i)); }
+      long x = (long) LONGS.get(v, 0) + 1; LONGS.set(v, 0, x); v[8 + (int) (x % 92)] = (byte) e.val;
+      count.update(v); if ((x & 1023) == 0) out.collect(x);
+    }
+    static final java.lang.invoke.VarHandle LONGS = java.lang.invoke.MethodHandles.byteArrayViewVarHandle(long[].class, java.nio.ByteOrder.LITTLE_ENDIAN);
   }
   /** A 36-character id for each key, as request ids look. */
   static String uuid(Event e) { return new java.util.UUID(mix(e.key), mix(~e.key)).toString(); }
