@@ -100,7 +100,7 @@ func (j *lossJob) publish(id int64, deletes []int64, held ...string) {
 		sink.Committables = append(sink.Committables, c)
 	}
 	source := snapshot.Operator{ID: "clicks", Subtasks: []snapshot.Subtask{{Splits: [][]byte{fmt.Appendf(nil, "orders-0@offset %d", 100*id), []byte("orders-1@offset 5")}}}}
-	m := &snapshot.Metadata{Job: "job", Lineage: j.a.Lineage, Attempt: j.a.Number, Ledger: j.a.ledger.history().id(), ID: id, Kind: snapshot.Checkpoint, Operators: []snapshot.Operator{source, sink}}
+	m := &snapshot.Metadata{Job: "job", Lineage: j.a.Lineage, Attempt: j.a.Number, Ledger: j.a.ledgerID, ID: id, Kind: snapshot.Checkpoint, Operators: []snapshot.Operator{source, sink}}
 	for _, d := range deletes {
 		m.Deletes = append(m.Deletes, snapshot.CheckpointDir("job", d))
 	}

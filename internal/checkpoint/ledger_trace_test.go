@@ -211,7 +211,7 @@ func (w *world) publish(name string, words []string) {
 	a := w.attempts[name]
 	id := w.number(words[0])
 	job := w.starts[name].Job
-	m := &snapshot.Metadata{Job: job, Lineage: a.Lineage, Attempt: a.Number, Ledger: a.ledger.history().id(), ID: id, Kind: snapshot.Checkpoint}
+	m := &snapshot.Metadata{Job: job, Lineage: a.Lineage, Attempt: a.Number, Ledger: a.ledgerID, ID: id, Kind: snapshot.Checkpoint}
 	blobs, dir := w.home(name), snapshot.CheckpointDir(job, id)
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")

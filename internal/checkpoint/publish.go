@@ -18,7 +18,7 @@ func (d *driver) publish(a Publish) {
 	m := b.metadata(d.pool)
 	m.Weir, m.KeyHash = d.cfg.Version, d.cfg.KeyHash
 	m.Job, m.Lineage, m.Attempt = d.cfg.Job, d.cfg.Attempt.Lineage, d.cfg.Attempt.Number
-	m.Ledger = d.cfg.Attempt.ledger.history().id()
+	m.Ledger = d.cfg.Attempt.ledgerID
 	m.Completed = d.cfg.Now()
 	for _, id := range a.Deletes {
 		t := d.stored(id)

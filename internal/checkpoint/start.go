@@ -119,8 +119,11 @@ type Attempt struct {
 	NextID int64
 
 	ledger *ledger
-	now    func() int64
-	log    *slog.Logger
+	// ledgerID tells the ledger from others of the job. It does not change, so
+	// that nobody who asks for it waits for a reader of the storage.
+	ledgerID string
+	now      func() int64
+	log      *slog.Logger
 	// begun is the start that chose Restored, from is the choice.
 	begun *start
 	from  origin
@@ -418,7 +421,7 @@ func (s *start) nextID() int64 {
 
 func (s *start) attempt(from origin) *Attempt {
 	a := &Attempt{
-		Lineage: s.claim.Lineage, Number: s.claim.Attempt, FormerLineages: s.view.former(s.claim), ledger: s.ledger, now: s.Now, log: s.Logger,
+		Lineage: s.claim.Lineage, Number: s.claim.Attempt, FormerLineages: s.view.former(s.claim), ledger: s.ledger, ledgerID: s.view.id(), now: s.Now, log: s.Logger,
 		NextID: s.nextID(), begun: s, from: from,
 	}
 	a.left, a.moved = s.left(from)
