@@ -196,6 +196,7 @@ func (c *campaign) conclude() {
 	if _, err := os.Stat(c.local()); *onDisk != (err == nil) {
 		c.Errorf("state on local disk: want %v, and its directory: %v", *onDisk, err)
 	}
+	c.wantNothingLeft()
 	faults := c.faults()
 	for i, f := range faults {
 		if i == 20 {

@@ -34,14 +34,14 @@ const discardPoint = "discard.begin"
 // decision after a loss writes: these jobs lose nothing.
 const operatorKind = "accepted-loss"
 
-// sharedGroup begins the labels that only jobs come by whose checkpoints share
-// files.
-const sharedGroup = "shared."
+// sharedPoint reports whether only jobs come by a label whose checkpoints share
+// files, which are those with state on disk.
+func sharedPoint(label string) bool { return strings.HasPrefix(label, "shared.") }
 
 // needed are the labels at which a process must have been killed.
 func needed() []string {
 	return slices.DeleteFunc(killpoint.Labels(), func(l string) bool {
-		return strings.HasSuffix(l, "."+operatorKind) || strings.HasPrefix(l, sharedGroup)
+		return strings.HasSuffix(l, "."+operatorKind) || sharedPoint(l) && !*onDisk
 	})
 }
 
@@ -56,7 +56,7 @@ func blows() (all []blow) {
 	for _, label := range killpoint.Labels() {
 		group, kind := label[:strings.IndexByte(label, '.')], label[strings.LastIndexByte(label, '.')+1:]
 		switch {
-		case label == discardPoint, kind == operatorKind, strings.HasPrefix(label, sharedGroup):
+		case label == discardPoint, kind == operatorKind, sharedPoint(label) && !*onDisk:
 		case group == "file" && kind == "ledger":
 			add(label, 0, 1, 2)             // claim, restored
 			add(label, suspendSignal, 3, 4) // stopping, stopped
@@ -68,9 +68,9 @@ func blows() (all []blow) {
 			add(label, suspendSignal, 1)
 			add(label, stopSignal, 1)
 			add(label, savepointSignal, 1)
-		case group == "start", group == "resolve", group == "tasks", group == "ledger", group == "abandoned":
+		case group == "start", group == "resolve", group == "tasks", group == "ledger", group == "abandoned", label == "shared.sweep":
 			add(label, 0, 1)
-		case group == "sweep", group == "delete":
+		case group == "sweep", group == "delete", label == "shared.delete":
 			add(label, 0, 1, 2)
 		default:
 			add(label, 0, 1, 2, 5)
