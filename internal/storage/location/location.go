@@ -19,7 +19,7 @@ func IsURL(where string) bool {
 }
 
 // Settle brings where into the form in which the ledger has it: directories are
-// absolute, URLs have no slash at the end.
+// absolute, URLs have no slash at the end unless nothing stands before it.
 func Settle(where string) (string, error) {
 	if IsURL(where) {
 		u, err := parse(where)
@@ -43,8 +43,17 @@ func parse(where string) (*url.URL, error) {
 	if _, set := u.User.Password(); set {
 		return nil, fmt.Errorf("%s holds a password: leave it out, credentials come from where the storage usually has them", withoutQuery(u.Redacted()))
 	}
-	u.Path, u.RawPath = strings.TrimSuffix(path.Clean("/"+u.Path), "/"), ""
+	setPath(u, path.Clean("/"+u.Path))
 	return u, nil
+}
+
+// setPath leaves out the slash of an empty path, but where no host stands before
+// it: what is joined to that would become the host.
+func setPath(u *url.URL, p string) {
+	if p == "/" && u.Host != "" {
+		p = ""
+	}
+	u.Path, u.RawPath = p, ""
 }
 
 func withoutQuery(where string) string {
@@ -73,10 +82,10 @@ func Split(where string) (parent, name string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if u.Path == "" {
+	if u.Path == "" || u.Path == "/" {
 		return "", "", fmt.Errorf("%s names a whole storage: add the name of a directory in it", withoutQuery(where))
 	}
 	name = path.Base(u.Path)
-	u.Path = strings.TrimSuffix(path.Dir(u.Path), "/")
+	setPath(u, path.Dir(u.Path))
 	return u.String(), name, nil
 }

@@ -25,6 +25,9 @@ func TestSettle(t *testing.T) {
 		"s3://bucket/":                "s3://bucket",
 		"s3://bucket//a/./b/?x=1":     "s3://bucket/a/b?x=1",
 		"hdfs://user@host:8020/weir/": "hdfs://user@host:8020/weir",
+		"hdfs://":                     "hdfs:///",
+		"hdfs:///":                    "hdfs:///",
+		"hdfs:///weir/":               "hdfs:///weir",
 	} {
 		if got, err := Settle(in); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
@@ -52,6 +55,7 @@ func TestJoinAndSplit(t *testing.T) {
 		{"s3://bucket", "chk-1", "s3://bucket/chk-1", "s3://bucket"},
 		{"s3://bucket/a?region=x", "job", "s3://bucket/a/job", "s3://bucket/a"},
 		{"hdfs:///a", "b", "hdfs:///a/b", "hdfs:///a"},
+		{"hdfs:///", "b", "hdfs:///b", "hdfs:///"},
 		{"hdfs://u@host:8020/a", "b", "hdfs://u@host:8020/a/b", "hdfs://u@host:8020/a"},
 	} {
 		joined := Join(c.base, c.name)
@@ -65,8 +69,10 @@ func TestJoinAndSplit(t *testing.T) {
 	if parent, name, err := Split("s3://bucket/a/b?region=x"); parent != "s3://bucket/a?region=x" || name != "b" || err != nil {
 		t.Errorf("the parameters are lost: %q %q %v", parent, name, err)
 	}
-	if _, _, err := Split("s3://bucket"); err == nil {
-		t.Error("a bucket was split")
+	for _, where := range []string{"s3://bucket", "hdfs:///"} {
+		if _, _, err := Split(where); err == nil {
+			t.Errorf("%s was split", where)
+		}
 	}
 }
 
