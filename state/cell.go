@@ -97,7 +97,7 @@ func (c *single[T]) adopt(f form[T]) {
 	c.f.Append, c.f.Load, c.f.Clear = c.appendTo, c.load, c.clear
 	c.f.Convert = c.convert
 	if c.form.class != inline {
-		c.f.Touch = func(p unsafe.Pointer, a *memory.Arena) byte { return c.form.touch(c.slot(p), a) }
+		c.f.Touch = func(p unsafe.Pointer, v memory.View) byte { return c.form.touch(c.slot(p), v) }
 	}
 }
 

@@ -277,12 +277,14 @@ func (f *form[T]) load(src []byte, p unsafe.Pointer, a *memory.Arena) error {
 	return err
 }
 
-// touch loads a word of what the slot points at.
-func (f *form[T]) touch(p unsafe.Pointer, a *memory.Arena) byte {
+// touch loads a word of what the slot points at, of a block the last one, too:
+// the processor fetches lines in pairs.
+func (f *form[T]) touch(p unsafe.Pointer, v memory.View) byte {
 	if f.class == block {
-		return a.Bytes(*(*memory.Handle)(p), 1)[0]
+		b := v.Bytes(*(*memory.Handle)(p), int(f.mem))
+		return b[0] + b[len(b)-1]
 	}
-	return textAt(p).touch(a)
+	return textAt(p).touch(v)
 }
 
 var errTruncated = errors.New("the bytes end within a value")

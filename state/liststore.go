@@ -84,11 +84,13 @@ func putTime(e unsafe.Pointer, at int64) {
 	binary.LittleEndian.PutUint64(unsafe.Slice((*byte)(e), timeSize), uint64(at))
 }
 
-// touch loads the word behind the last element, where the next one goes.
-func (c *listCell[T]) touch(p unsafe.Pointer, a *memory.Arena) byte {
+// touch loads the end of the last element, behind which the next one goes.
+func (c *listCell[T]) touch(p unsafe.Pointer, v memory.View) byte {
 	s := c.slot(p)
-	b := a.Bytes(s.block, 0)
-	return b[:cap(b)][min(int(s.used), cap(b)-1)]
+	if s.used == 0 {
+		return 0 // elements may take no bytes
+	}
+	return v.Bytes(s.block, int(s.used))[s.used-1]
 }
 
 // appendTo encodes a list: the count, then per element its time with TTL and

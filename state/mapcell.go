@@ -300,14 +300,14 @@ func (c *mapCell[K, V]) expire(p unsafe.Pointer, a *memory.Arena, now int64) {
 
 // touch loads a word of each line of a small map. Of a larger one it would be
 // too many, and which of them is needed depends on a key not known here.
-func (c *mapCell[K, V]) touch(p unsafe.Pointer, a *memory.Arena) byte {
+func (c *mapCell[K, V]) touch(p unsafe.Pointer, v memory.View) byte {
 	const line, most = 64, 512
 	s := c.slot(p)
 	if s.index != 0 {
 		return 0
 	}
 	used := small + int(s.count)*int(c.table.stride)
-	b := a.Bytes(s.entries, min(used, most))
+	b := v.Bytes(s.entries, min(used, most))
 	var sum byte
 	for at := 0; at < len(b); at += line {
 		sum ^= b[at]

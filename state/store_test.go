@@ -76,7 +76,7 @@ func (s *store) expire() {
 func (s *store) touch(key int) {
 	for _, f := range s.reg.Fields() {
 		if p := s.ptr(key); f.Touch != nil && f.Has(p) {
-			f.Touch(p, s.cur.Arena)
+			f.Touch(p, s.cur.Arena.View())
 		}
 	}
 }

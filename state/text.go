@@ -133,9 +133,9 @@ func (t *text) drop(a *memory.Arena) {
 }
 
 // touch loads a word of the block, if there is one.
-func (t *text) touch(a *memory.Arena) byte {
+func (t *text) touch(v memory.View) byte {
 	if t.long() {
-		return a.Bytes(t.handle(), 1)[0]
+		return v.Bytes(t.handle(), 1)[0]
 	}
 	return t[0]
 }

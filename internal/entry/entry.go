@@ -98,10 +98,10 @@ type Field struct {
 	// Prune appends to dst what has not expired at now of a value as Append encoded
 	// it; nothing, if nothing is left. nil without TTL. Any goroutine may call it.
 	Prune func(dst, value []byte, now int64) ([]byte, error)
-	// Touch loads one word of what the first access will need from the arena and returns
-	// it, so that a loop over a batch overlaps the cache misses. nil if
-	// everything is in line. The field is present.
-	Touch func(p unsafe.Pointer, a *memory.Arena) byte
+	// Touch loads a word of each line of what the next access will need from the
+	// arena and returns their sum, so that a loop over many entries overlaps the
+	// cache misses. nil if everything is in line. The field is present.
+	Touch func(p unsafe.Pointer, v memory.View) byte
 }
 
 // Cursor points at the current entry. The backend sets P before each call of

@@ -19,12 +19,7 @@ var errShort = errors.New("the value ends too early")
 
 // appendField is entry.Field.Append.
 func (s *Store[Acc]) appendField(dst []byte, p unsafe.Pointer, v memory.View) ([]byte, error) {
-	h := s.headOf(p)
-	n := int(h.count)
-	base := unsafe.Add(unsafe.Pointer(h), headSize)
-	if h.block != 0 {
-		base = unsafe.Pointer(unsafe.SliceData(v.Bytes(h.block, n*int(s.size))))
-	}
+	base, n := s.slicesIn(s.headOf(p), v)
 	dst = binary.AppendUvarint(dst, uint64(n))
 	for i := range n {
 		r := s.slice(base, i)
@@ -40,6 +35,15 @@ func (s *Store[Acc]) appendField(dst []byte, p unsafe.Pointer, v memory.View) ([
 		}
 	}
 	return dst, nil
+}
+
+// slicesIn is slices as of a view.
+func (s *Store[Acc]) slicesIn(h *head, v memory.View) (base unsafe.Pointer, n int) {
+	n = int(h.count)
+	if h.block == 0 {
+		return unsafe.Add(unsafe.Pointer(h), headSize), n
+	}
+	return unsafe.Pointer(unsafe.SliceData(v.Bytes(h.block, n*int(s.size)))), n
 }
 
 // load is entry.Field.Load.
@@ -130,18 +134,18 @@ func (s *Store[Acc]) clear(p unsafe.Pointer, a *memory.Arena) {
 
 // touch is entry.Field.Touch: it loads the newest slice, which is the one a
 // record most likely belongs to.
-func (s *Store[Acc]) touch(p unsafe.Pointer, a *memory.Arena) byte {
+func (s *Store[Acc]) touch(p unsafe.Pointer, v memory.View) byte {
 	h := s.headOf(p)
 	if h.block == 0 && !s.flat {
 		return 0
 	}
-	base, n := s.slices(p, a)
+	base, n := s.slicesIn(h, v)
 	r := s.slice(base, n-1)
 	if !s.flat {
 		return *(*byte)(r)
 	}
 	if t := textOf(r); t.block != 0 {
-		return a.Bytes(t.block, 1)[0]
+		return v.Bytes(t.block, 1)[0]
 	}
 	return 0
 }

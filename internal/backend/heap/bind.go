@@ -79,10 +79,11 @@ func (c *core) touch() {
 // touchFields does the same for what fields keep in the arena.
 func (c *core) touchFields() {
 	var sum byte
+	v := c.arena.View()
 	for _, f := range c.touched {
 		for _, p := range c.ptrs {
 			if f.Has(p) {
-				sum += f.Touch(p, c.arena)
+				sum += f.Touch(p, v)
 			}
 		}
 	}

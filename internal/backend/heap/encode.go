@@ -29,6 +29,8 @@ type scratch struct {
 	data    []byte
 	value   []byte
 	live    []byte
+	// sink keeps what warm has loaded from being optimised away.
+	sink byte
 	removed []removedKey
 }
 
@@ -227,7 +229,11 @@ func (f *Frozen) compare(a, b unsafe.Pointer) int {
 func (f *Frozen) section(field *entry.Field, st snapshot.State, w GroupWriter) (err error) {
 	s, words, count := f.scratch, int(f.core.size/8), 0
 	data, size := s.data[:0], field.Format.Size
+	touched := []*entry.Field{field}
 	for i := 0; i < len(s.entries); i += words {
+		if field.Touch != nil && i%(warmed*words) == 0 {
+			f.warm(touched, i)
+		}
 		e := unsafe.Pointer(&s.entries[i])
 		if !field.Has(e) {
 			continue
@@ -258,6 +264,25 @@ func (f *Frozen) section(field *entry.Field, st snapshot.State, w GroupWriter) (
 		return nil
 	}
 	return w.Section(st, count, data)
+}
+
+// warmed is how many entries are warmed at a time.
+const warmed = 32
+
+// warm loads what fields of the collected entries from a word on keep in the
+// arena, so that the cache misses of many overlap.
+func (f *Frozen) warm(fields []*entry.Field, from int) {
+	s, words := f.scratch, int(f.core.size/8)
+	var sum byte
+	for i := from; i < min(from+warmed*words, len(s.entries)); i += words {
+		e := unsafe.Pointer(&s.entries[i])
+		for _, field := range fields {
+			if field.Has(e) {
+				sum += field.Touch(e, f.view)
+			}
+		}
+	}
+	s.sink += sum
 }
 
 // value encodes what has not expired of a value; nil is nothing. It is good

@@ -86,7 +86,7 @@ func newText(name string, ttl int64) text {
 		a.Free(slot(p).block)
 		*entry.Bits(p) &^= f.Bit
 	}
-	f.Touch = func(p unsafe.Pointer, a *memory.Arena) byte { return a.Bytes(slot(p).block, 1)[0] }
+	f.Touch = func(p unsafe.Pointer, v memory.View) byte { return v.Bytes(slot(p).block, 1)[0] }
 	f.Expire = func(p unsafe.Pointer, a *memory.Arena, now int64) {
 		if slot(p).written+ttl <= now {
 			f.Clear(p, a)

@@ -173,6 +173,9 @@ func (f *Frozen) settleGroup(i int, changes Changes) (err error) {
 	f.order(p)
 	c, s := f.core, f.scratch
 	for at := 0; at < len(s.entries); at += int(c.size / 8) {
+		if at%(warmed*int(c.size/8)) == 0 {
+			f.warm(c.touched, at)
+		}
 		e := unsafe.Pointer(&s.entries[at])
 		s.data = c.appendName(s.data[:0], i+c.groups.First, e, f.view)
 		if *entry.Bits(e)&entry.Present == 0 {
