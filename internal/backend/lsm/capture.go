@@ -16,12 +16,12 @@ const (
 
 // Files implements heap.Tier.
 func (t *Tier) Files() (heap.TierFiles, error) {
-	flushed, err := t.flush()
+	err := t.flush()
+	if err == nil {
+		err = t.flushed()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if flushed != nil {
-		<-flushed
 	}
 	t.captures++
 	c := &capture{tier: t, dir: fmt.Sprintf("%s-captured-%d", t.dir, t.captures)}
@@ -29,6 +29,9 @@ func (t *Tier) Files() (heap.TierFiles, error) {
 		return nil, err
 	}
 	names, err := t.disk.fs.List(c.dir)
+	if err == nil {
+		err = t.health.err() // the manifest may not be whole
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -169,7 +169,8 @@ func (d *Disk) newDir(name string) string {
 
 // openTier opens what lies in a directory, if anything.
 func (d *Disk) openTier(name, dir string) (*Tier, error) {
-	t := &Tier{disk: d, dir: dir, options: d.options(name)}
+	h := newHealth()
+	t := &Tier{disk: d, dir: dir, health: h, options: d.options(name, dir, h)}
 	db, err := pebble.Open(dir, t.options)
 	if err != nil {
 		return nil, fmt.Errorf("open local state %s: %w", dir, err)

@@ -20,29 +20,29 @@ type load struct {
 	tier  *Tier
 	files []string
 	w     *sstable.Writer
-	// flushed is closed when what was in the memtable is in files.
-	flushed <-chan struct{}
 }
 
 // Load implements heap.Tier. The memtable is flushed meanwhile: else it would be
 // when the files are taken over.
-func (t *Tier) Load() (heap.Changes, error) {
-	flushed, err := t.flush()
-	return &load{tier: t, flushed: flushed}, err
-}
+func (t *Tier) Load() (heap.Changes, error) { return &load{tier: t}, t.flush() }
 
-// flush begins to write what is in the memtable to files. The channel is nil if
-// there is nothing.
-func (t *Tier) flush() (<-chan struct{}, error) {
-	if !t.dirty.Swap(false) {
-		return nil, nil
+// flush begins to write what is in the memtable to files.
+func (t *Tier) flush() error {
+	if err := t.health.err(); err != nil || !t.dirty.Swap(false) {
+		return err
 	}
-	flushed, err := t.db.AsyncFlush()
+	flushing, err := t.db.AsyncFlush()
 	if err != nil {
 		t.dirty.Store(true)
+		return err
 	}
-	return flushed, err
+	t.flushing = flushing
+	return nil
 }
+
+// flushed waits until what was in the memtable is in files, also if a load that
+// was given up has begun it.
+func (t *Tier) flushed() error { return t.health.wait(t.flushing) }
 
 func (l *load) Put(key, row []byte) error {
 	if err := l.room(); err != nil {
@@ -94,13 +94,11 @@ func (l *load) Commit() error {
 			return err
 		}
 	}
-	if l.flushed != nil {
-		<-l.flushed
+	err := l.tier.flushed()
+	if err == nil && len(l.files) > 0 {
+		err = l.tier.ingest(l.files)
 	}
-	if len(l.files) == 0 {
-		return nil
-	}
-	if err := l.tier.ingest(l.files); err != nil {
+	if err != nil {
 		l.Abort()
 		return err
 	}

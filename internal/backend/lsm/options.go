@@ -12,17 +12,20 @@ const (
 	formatVersion = pebble.FormatValueSeparation
 )
 
-// options are those of one database.
-func (d *Disk) options(name string) *pebble.Options {
+// options are those of the database in dir.
+func (d *Disk) options(name, dir string, h *health) *pebble.Options {
+	log := d.o.Logger.With("state", name)
 	o := &pebble.Options{
-		FS: d.fs, Cache: d.cache, FileCache: d.files,
+		FS: watched{d.fs, dir, h}, Cache: d.cache, FileCache: d.files,
 		DisableWAL: true, FormatMajorVersion: formatVersion,
-		MemTableSize: d.memTable(), MemTableStopWritesThreshold: 4,
+		// Tier.awaitRoom waits in Pebble's place.
+		MemTableSize: d.memTable(), MemTableStopWritesThreshold: 1 << 20,
 		L0CompactionThreshold: d.levelZero(), L0StopWritesThreshold: 1000,
 		MaxManifestFileSize:        256 << 10, // every snapshot has a copy
 		LBaseMaxBytes:              64 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
-		Logger:                     logger{d.o.Logger.With("state", name)},
+		Logger:                     logger{log},
+		EventListener:              h.listener(log),
 	}
 	o.TargetFileSizes[0] = 16 << 20
 	o.Levels[0].BlockSize = 4 << 10

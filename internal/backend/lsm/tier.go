@@ -22,8 +22,13 @@ type Tier struct {
 	stored  []snapshot.NativeFile
 	// loads numbers the files that are loaded, captures those that are captured.
 	loads, captures int
-	// dirty says that something is in the memtable.
-	dirty atomic.Bool
+	health          *health
+	// dirty says that something is in the memtable, flushing ends the last flush
+	// that was asked for.
+	dirty    atomic.Bool
+	flushing <-chan struct{}
+	// added are the bytes written since somebody has looked at the memtables.
+	added int
 	// fresh says that many keys of the last fetch had no row.
 	fresh bool
 }
@@ -37,6 +42,9 @@ const freshShare = 8
 // Fetch implements heap.Tier. One iterator serves all keys: it looks up the
 // tables of a level once, and not for each key.
 func (t *Tier) Fetch(keys [][]byte, found func(i int, row []byte) error) (err error) {
+	if err := t.health.err(); err != nil {
+		return err
+	}
 	it, err := t.db.NewIter(&pebble.IterOptions{UseL6Filters: t.fresh})
 	if err != nil {
 		return err
@@ -133,8 +141,30 @@ func (c change) Delete(key []byte) error   { return c.b.Delete(key, nil) }
 func (c change) Abort()                    { c.b.Close() }
 
 func (c change) Commit() error {
+	if err := c.tier.awaitRoom(c.b.Len()); err != nil {
+		return errors.Join(err, c.b.Close())
+	}
 	c.tier.dirty.Store(true)
 	return errors.Join(c.b.Commit(pebble.NoSync), c.b.Close())
+}
+
+// mostMemTables is how many memtables may wait to be written.
+const mostMemTables = 4
+
+// awaitRoom waits until n more bytes may go to the memtable.
+func (t *Tier) awaitRoom(n int) error {
+	size := int(t.options.MemTableSize)
+	if t.added += n; t.added < size/2 {
+		return t.health.err()
+	}
+	t.added = 0
+	for t.health.err() == nil && t.db.Metrics().MemTable.Size > uint64(mostMemTables*size) {
+		select {
+		case <-t.health.flushes:
+		case <-t.health.ended:
+		}
+	}
+	return t.health.err()
 }
 
 // Snapshot implements heap.Tier.
