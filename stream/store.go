@@ -16,7 +16,6 @@ import (
 // snapshot. raw is given what functions have encoded themselves; nil if they
 // cannot.
 func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entry.Field, check func([]snapshotState) error, raw restoreRaw) (*heap.Store[K], error) {
-	groups := groupsOf(c)
 	restores := c.Restore != nil && c.Restore.Keyed != nil && len(c.Restore.States) > 0
 	if restores {
 		if err := checkKeyed[K](c.Operator, &c.Restore.KeyFormat, c.Restore.States, check); err != nil {
@@ -25,24 +24,37 @@ func openStore[K comparable](c *stage.Context, cur *entry.Cursor, fields []*entr
 	}
 	s, err := newStore[K](c, heap.Options{
 		Operator: c.Operator, Fields: fields, Cursor: cur, MaxParallelism: c.MaxParallelism,
-		Range: groups, Pool: c.Pool, Clock: c.Now, Incremental: c.Incremental,
+		Range: groupsOf(c), Pool: c.Pool, Clock: c.Now, Incremental: c.Incremental,
 	})
 	if err != nil || !restores {
 		return s, err
 	}
-	err = c.Restore.Keyed(groups, func(group int, st snapshotState, count int, data []byte) error {
+	returned := false
+	defer func() {
+		if !returned { // a codec panics: nobody else knows of the store
+			s.Close()
+		}
+	}()
+	err = fillStore(s, c, raw)
+	returned = true
+	return s, err
+}
+
+// fillStore fills a store from the snapshot.
+func fillStore[K comparable](s *heap.Store[K], c *stage.Context, raw restoreRaw) error {
+	err := c.Restore.Keyed(groupsOf(c), func(group int, st snapshotState, count int, data []byte) error {
 		if st.Kind == snapshot.RawKind && raw != nil {
 			return raw(group, st, data)
 		}
 		return s.RestoreSection(group, st, count, data)
 	})
 	if err != nil {
-		return s, err
+		return err
 	}
 	if chain := s.Chain(); chain != nil && c.Restore.Chain != nil {
 		chain.GoOnFrom(c.Restore.Chain, c.Restore.States)
 	}
-	return s, s.Restored()
+	return s.Restored()
 }
 
 // restoreRaw takes over the raw state of a key group.
@@ -72,7 +84,8 @@ func checkKeyed[K comparable](operator string, key *codec.Format, stored []snaps
 	return check(stored)
 }
 
-// newStore makes a store with its tier, if it has one.
+// newStore makes a store with its tier, if it has one. Without a store the tier
+// is closed, also if a codec panics: the end of the attempt waits for it.
 func newStore[K comparable](c *stage.Context, o heap.Options) (s *heap.Store[K], err error) {
 	if c.Tier == nil {
 		return heap.New[K](o)
@@ -80,8 +93,10 @@ func newStore[K comparable](c *stage.Context, o heap.Options) (s *heap.Store[K],
 	if err := c.Tier(&o); err != nil {
 		return nil, fmt.Errorf("operator %q: %w", c.Operator, err)
 	}
-	if s, err = heap.New[K](o); err != nil {
-		o.Tier.Close()
-	}
-	return s, err
+	defer func() {
+		if s == nil {
+			o.Tier.Close()
+		}
+	}()
+	return heap.New[K](o)
 }

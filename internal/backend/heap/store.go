@@ -134,13 +134,29 @@ type place struct {
 	pos   uint32
 }
 
-// New makes an empty store. It plans the fields.
-func New[K comparable](o Options) (*Store[K], error) {
-	s := &Store[K]{}
+// New makes an empty store. It plans the fields. If it fails, or panics, the tier
+// is still the caller's.
+func New[K comparable](o Options) (_ *Store[K], err error) {
+	s, made := &Store[K]{}, false
+	defer func() {
+		if !made {
+			s.abandon()
+		}
+	}()
 	if err := s.init(o); err != nil {
 		return nil, fmt.Errorf("state of operator %q: %w", o.Operator, err)
 	}
+	made = true
 	return s, nil
+}
+
+// abandon gives the memory back that a store has taken over so far.
+func (s *Store[K]) abandon() {
+	if s.arena == nil {
+		return
+	}
+	s.below.tier = nil
+	s.Close()
 }
 
 func (s *Store[K]) init(o Options) (err error) {
@@ -273,7 +289,7 @@ func (s *Store[K]) Lookup(key K, hash uint32) bool {
 func (s *Store[K]) Close() {
 	s.cur.P, s.cur.Arena, s.cur.Timers = nil, nil, nil
 	s.closeUsage()
-	if s.below.tier != nil {
+	if s.below.share != nil {
 		s.below.share.Close()
 	}
 	s.core.unref()
