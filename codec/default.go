@@ -10,7 +10,8 @@ import (
 //   - bool, integers, floats, strings, []byte, arrays of bytes, and types
 //     defined by these: the codec of that name, Int64 and so on;
 //   - integer types that implement encoding.TextMarshaler and TextUnmarshaler:
-//     their text, so that a value is stored by name and not by position;
+//     their text, so that a value is stored by name and not by position, also
+//     where it is part of another one;
 //   - time.Time: Time;
 //   - other types that implement TextMarshaler and TextUnmarshaler, or else
 //     BinaryMarshaler and BinaryUnmarshaler, by value or pointer: that form;
@@ -58,11 +59,11 @@ func scalarFor[T any](t reflect.Type) Codec[T] {
 	case reflect.String:
 		return text[T]{}
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
+		if t.Elem().Kind() == reflect.Uint8 && !isTextual(t.Elem()) {
 			return blob[T]{}
 		}
 	case reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 && t.Len() > 0 {
+		if t.Elem().Kind() == reflect.Uint8 && t.Len() > 0 && !isTextual(t.Elem()) {
 			return array[T]{}
 		}
 	}

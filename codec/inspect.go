@@ -56,6 +56,9 @@ func (s *shape) walk(t reflect.Type, path, tag string) error {
 		if s.repeated(t) {
 			return nil
 		}
+		if t.Kind() != reflect.Pointer && t.Elem().Kind() == reflect.Uint8 && isTextual(t.Elem()) {
+			s.json(path, "a list of values of one byte that have names") // which Avro takes for bytes
+		}
 		return s.walk(t.Elem(), path, tag)
 	case reflect.Map:
 		return s.walkMap(t, path)

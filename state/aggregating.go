@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"reflect"
 	"unsafe"
 
@@ -40,12 +39,7 @@ func (c *aggregate[In, Acc, Out]) init(o options) error {
 	if o.codec != nil {
 		return errAccumulatorCodec
 	}
-	f, err := newForm[Acc](nil)
-	if reflect.TypeFor[Acc]() != reflect.TypeFor[[]byte]() {
-		if f, err = memoryForm[Acc](); err != nil {
-			err = fmt.Errorf("accumulator: %w; keep it in a []byte", err)
-		}
-	}
+	f, err := accumulatorForm[Acc]()
 	if err != nil {
 		return err
 	}

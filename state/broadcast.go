@@ -6,7 +6,6 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -246,7 +245,7 @@ func (m *broadcastMap[K, V]) encode() ([][]byte, error) {
 }
 
 func (m *broadcastMap[K, V]) check(stored snapshot.ListState) error {
-	if !entry.SameFormat(stored.Key, m.keys.format) {
+	if !sameKeys(stored.Key, m.keys.format) {
 		return errMapKey
 	}
 	_, err := m.values.from(stored.Format, m.migrations)

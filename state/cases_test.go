@@ -210,6 +210,72 @@ func TestS12EnumerationStoredByName(t *testing.T) {
 	equals(t, "value", got, newAge)
 }
 
+// Parts of values and of map keys are stored by name, too.
+func TestS12EnumerationWithinAnotherType(t *testing.T) {
+	type oldPart struct {
+		Kind oldKind
+		N    int32
+	}
+	type newPart struct {
+		Kind newKind
+		N    int32
+	}
+	type oldOuter struct{ In [1]oldPart }
+	type newOuter struct{ In [1]newPart }
+	const age, newAge = oldKind(1), newKind(2)
+	renamed(t, oldPart{age, 7}, newPart{newAge, 7})
+	renamed(t, [2]oldKind{age, age}, [2]newKind{newAge, newAge})
+	renamed(t, oldOuter{[1]oldPart{{age, 7}}}, newOuter{[1]newPart{{newAge, 7}}})
+	renamed(t, [2]oldByte{1, 0}, [2]newByte{2, 1})
+
+	evolve(t, [][]oldByte{{1, 0}}, [][]newByte{{2, 1}})
+	type oldList struct{ Kinds []oldByte }
+	type newList struct{ Kinds []newByte }
+	evolve(t, []oldList{{[]oldByte{1}}}, []newList{{[]newByte{2}}})
+
+	type wider struct { // is encoded, and finds what was not
+		Kind newKind
+		N    int64
+		Text string
+	}
+	evolve(t, []oldPart{{age, 7}}, []wider{{newAge, 7, ""}})
+}
+
+// renamed stores a value, also as the key of a map, and restores another.
+func renamed[Old, New comparable](t *testing.T, was Old, is New) {
+	t.Helper()
+	evolve(t, []Old{was}, []New{is})
+	s, m := newStore(t, 1, func(r *Registry) Map[Old, int] { return MapIn[Old, int](r, "m") })
+	s.seek(0)
+	ok(t, m.Put(was, 1))
+	saved := s.snapshot(t)
+	later, n := newStore(t, 1, func(r *Registry) Map[New, int] { return MapIn[New, int](r, "m") })
+	later.load(t, saved)
+	later.seek(0)
+	equals(t, "map", maps.Collect(n.All()), map[New]int{is: 1})
+}
+
+// oldByte and newByte are the same as numbers of one byte.
+type (
+	oldByte uint8
+	newByte uint8
+)
+
+func (k oldByte) MarshalText() ([]byte, error) { return oldKind(k).MarshalText() }
+func (k newByte) MarshalText() ([]byte, error) { return newKind(k).MarshalText() }
+func (k *oldByte) UnmarshalText(b []byte) error {
+	var v oldKind
+	err := v.UnmarshalText(b)
+	*k = oldByte(v)
+	return err
+}
+func (k *newByte) UnmarshalText(b []byte) error {
+	var v newKind
+	err := v.UnmarshalText(b)
+	*k = newByte(v)
+	return err
+}
+
 // level is a number with names, as an accumulator of its own.
 type level int
 

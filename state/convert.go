@@ -140,6 +140,27 @@ func (f *form[T]) value(src []byte) (v T, err error) {
 
 var errMapKey = errors.New("the keys of a map cannot change their type")
 
+// sameKeys tells whether the keys of maps are encoded as they were: the name of
+// their type in a schema may be another one.
+func sameKeys(stored, wanted codec.Format) bool {
+	if entry.SameFormat(stored, wanted) {
+		return true
+	}
+	if stored.ID != wanted.ID || stored.Version != wanted.Version {
+		return false
+	}
+	from, err := schema.Parse(stored.ID, stored.Version, stored.Schema, stored.Size)
+	if err != nil || !from.Known() {
+		return false
+	}
+	to, err := schema.Parse(wanted.ID, wanted.Version, wanted.Schema, wanted.Size)
+	if err != nil || !to.Known() {
+		return false
+	}
+	conv, err := schema.Convert(from, to, nil)
+	return err == nil && conv.Same
+}
+
 // convert is entry.Field.Convert.
 func (c *single[T]) convert(stored snapshot.State) (entry.Conversion, error) {
 	format := stored.Format
@@ -168,7 +189,7 @@ func (f *form[T]) accumulator(stored codec.Format, same bool, chain migrations) 
 // appends one in its present form, nil if that is what is stored. It is for the
 // engine.
 func Accumulator[Acc any](stored codec.Format, same bool, fresh func(*Acc), opts ...Option) (size int, conv entry.Conversion, err error) {
-	f, err := newForm[Acc](nil)
+	f, err := accumulatorForm[Acc]()
 	if err != nil {
 		return 0, conv, err
 	}
@@ -217,7 +238,7 @@ func (c *listCell[T]) convert(stored snapshot.State) (entry.Conversion, error) {
 }
 
 func (c *mapCell[K, V]) convert(stored snapshot.State) (entry.Conversion, error) {
-	if !entry.SameFormat(stored.Key, c.key.format) {
+	if !sameKeys(stored.Key, c.key.format) {
 		return entry.Conversion{}, errMapKey
 	}
 	conv, err := c.form.from(stored.Format, c.migrations)

@@ -26,11 +26,13 @@
 //   - everything else (slices, maps, pointers, structs that hold any) is
 //     encoded when it is set and decoded when it is read, with the codec of
 //     codec.For or the one given by Codec. So are integer types with
-//     MarshalText and UnmarshalText, so that an enumeration is stored by name.
+//     MarshalText and UnmarshalText, and what holds one, so that an enumeration
+//     is stored by name.
 //
-// A snapshot holds values of the first kind by their fields' names, types and
-// order: a struct that has changed is refused at restore, with both forms
-// named.
+// A snapshot says the form of each state. A restore converts what is stored in
+// another one: structs may gain, lose, reorder and rename fields, and numbers
+// become wider (see codec.Resolve); Migrate converts what no rule covers. What
+// cannot be converted is refused, with both forms named.
 //
 // A nil []byte is kept as an empty one. Nil pointers are refused with ErrNil.
 package state

@@ -62,7 +62,7 @@ func newForm[T any](c codec.Codec[T]) (form[T], error) {
 	if c != nil {
 		return form[T]{class: coded, slot: textSize, codec: c, nilable: nilable, format: c.Format()}, nil
 	}
-	if !named(t) {
+	if !holdsNames(t) {
 		if f, err := memoryForm[T](); err == nil {
 			return f, nil
 		}
@@ -70,7 +70,7 @@ func newForm[T any](c codec.Codec[T]) (form[T], error) {
 	switch {
 	case t.Kind() == reflect.String:
 		return form[T]{class: str, slot: textSize, format: codec.Format{ID: "string", Version: 1}}, nil
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !named(t.Elem()):
 		return form[T]{class: byt, slot: textSize, format: codec.Format{ID: "bytes", Version: 1}}, nil
 	case t.Kind() == reflect.Interface:
 		return form[T]{}, fmt.Errorf("values of the interface type %v cannot be decoded; name a concrete type or give a Codec", t)
@@ -101,6 +101,36 @@ func named(t reflect.Type) bool {
 	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr &&
 		p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) &&
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// holdsNames tells that a value of a type without pointers has parts that have
+// names.
+func holdsNames(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return holdsNames(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if holdsNames(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	}
+	return named(t)
+}
+
+// accumulatorForm is the form of accumulators, which lie in memory as they are:
+// parts that have names, too.
+func accumulatorForm[Acc any]() (form[Acc], error) {
+	if reflect.TypeFor[Acc]() == reflect.TypeFor[[]byte]() {
+		return newForm[Acc](nil)
+	}
+	f, err := memoryForm[Acc]()
+	if err != nil {
+		err = fmt.Errorf("accumulator: %w; keep it in a []byte", err)
+	}
+	return f, err
 }
 
 // memoryForm is the form of a T without pointers as it lies in memory.

@@ -32,7 +32,7 @@ type mapKey[K comparable] struct {
 }
 
 func newMapKey[K comparable](c codec.Codec[K]) (mapKey[K], error) {
-	if c == nil && named(reflect.TypeFor[K]()) {
+	if c == nil && holdsNames(reflect.TypeFor[K]()) {
 		var err error
 		if c, err = codec.For[K](); err != nil {
 			return mapKey[K]{}, fmt.Errorf("map keys: %w", err)
