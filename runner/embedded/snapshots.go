@@ -32,7 +32,8 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 		killpoint.Reach("snapshot.written")
 		if err != nil {
 			var codec encodeError
-			if errors.As(err, &codec) {
+			// What was to go to a local disk that failed is nowhere else for sure.
+			if errors.As(err, &codec) || errors.Is(err, heap.ErrTier) {
 				a.fail(fmt.Errorf("snapshot %d: %w", b.ID, err))
 			}
 			a.coordinator.Decline(t, b.ID, err)

@@ -72,10 +72,10 @@ func Open(o Options) (*Disk, error) {
 		d.fs = unsynced{vfs.Default}
 		root := file.New(o.Dir)
 		if err := sweep(root, o.Dir, o.Logger); err != nil {
-			return nil, fmt.Errorf("local state directory: %w", err)
+			return nil, badRoot(err)
 		}
 		if err := d.claim(root.LockDir); err != nil {
-			return nil, fmt.Errorf("local state directory: %w", err)
+			return nil, badRoot(err)
 		}
 	}
 	pebbles := o.Memory / pebbleShare
@@ -83,6 +83,10 @@ func Open(o Options) (*Disk, error) {
 	d.files = pebble.NewFileCache(1, openFiles)
 	d.budget = memory.NewBudget(o.Memory-pebbles, o.Stores)
 	return d, nil
+}
+
+func badRoot(err error) error {
+	return fmt.Errorf("local state directory (state.backend.lsm.dir): %w", advise(err))
 }
 
 const (

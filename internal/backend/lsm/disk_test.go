@@ -126,7 +126,7 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(Options{Dir: name, Memory: 1 << 20, Stores: 1, Logger: slog.New(slog.DiscardHandler)})
-	if err == nil || !strings.Contains(err.Error(), "local state directory") || !strings.Contains(err.Error(), name) {
+	if err == nil || !strings.Contains(err.Error(), "local state directory (state.backend.lsm.dir)") || !strings.Contains(err.Error(), name) {
 		t.Fatalf("error %v", err)
 	}
 }

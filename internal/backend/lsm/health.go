@@ -1,10 +1,12 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,10 +31,19 @@ func newHealth() *health {
 }
 
 func (h *health) fail(err error) {
+	err = advise(err)
 	h.once.Do(func() {
 		h.cause = err
 		close(h.ended)
 	})
+}
+
+// advise says what to do about a local disk that is full.
+func advise(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: make room there, or name another disk with state.backend.lsm.dir", err)
+	}
+	return err
 }
 
 // err is nil as long as the database can go on.

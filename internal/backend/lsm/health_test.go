@@ -155,6 +155,44 @@ func TestFullDiskInTheBackground(t *testing.T) {
 	})
 }
 
+// Whatever the disk is full for, the error names what to set.
+func TestFullDiskNamesWhatToSet(t *testing.T) {
+	for name, hit := range map[string]func(errorfs.Op) bool{
+		"flush":   func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && isTable(op.Path) },
+		"load":    func(op errorfs.Op) bool { return op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "load-") },
+		"loading": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "load-") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var full atomic.Bool
+			d, tier := faulty(t, func(op errorfs.Op) error {
+				if full.Load() && hit(op) {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			if err := put(tier, 0); err != nil {
+				t.Fatal(err)
+			}
+			full.Store(true)
+			l, err := tier.Load()
+			if err == nil {
+				err = l.Put(groupKey(2), nil)
+			}
+			if err == nil {
+				err = l.Commit()
+			}
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "state.backend.lsm.dir") {
+				t.Errorf("error %v", err)
+			}
+			l.Abort()
+			tier.Close()
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A block that is damaged on the local disk fails who reads it, and everything
 // after: what there is must not get into a snapshot.
 func TestDamagedLocalFile(t *testing.T) {

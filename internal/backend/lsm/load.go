@@ -48,14 +48,14 @@ func (l *load) Put(key, row []byte) error {
 	if err := l.room(); err != nil {
 		return err
 	}
-	return l.w.Set(key, row)
+	return advise(l.w.Set(key, row))
 }
 
 func (l *load) Delete(key []byte) error {
 	if err := l.room(); err != nil {
 		return err
 	}
-	return l.w.Delete(key)
+	return advise(l.w.Delete(key))
 }
 
 // room sees to it that there is a file to write to.
@@ -73,7 +73,7 @@ func (l *load) room() error {
 	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("load-%d", t.loads))
 	f, err := t.disk.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return err
+		return advise(err)
 	}
 	l.files = append(l.files, name)
 	l.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), t.options.MakeWriterOptions(0, t.db.TableFormat()))
@@ -83,7 +83,7 @@ func (l *load) room() error {
 func (l *load) end() error {
 	w := l.w
 	l.w = nil
-	return w.Close()
+	return advise(w.Close())
 }
 
 // Commit implements heap.Changes.
