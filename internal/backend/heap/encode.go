@@ -30,7 +30,7 @@ type scratch struct {
 	value   []byte
 	live    []byte
 	// sink keeps what warm has loaded from being optimised away.
-	sink byte
+	sink    byte
 	removed []removedKey
 }
 

@@ -11,6 +11,9 @@ import (
 	"github.com/weirstream/weir/internal/backend/heap"
 )
 
+// loadPrefix begins the names of files that are loaded.
+const loadPrefix = "load-"
+
 // loadFileSize is the size from which on a load goes on with another file.
 const loadFileSize = 64 << 20
 
@@ -70,7 +73,7 @@ func (l *load) room() error {
 	}
 	t := l.tier
 	t.loads++
-	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("load-%d", t.loads))
+	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("%s%d", loadPrefix, t.loads))
 	f, err := t.disk.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return advise(err)

@@ -36,12 +36,13 @@ func (d *Disk) options(name, dir string, h *health) *pebble.Options {
 	return o
 }
 
-// levelZero is how many files may lie above one another before they are merged.
-// Each checkpoint of the files adds one, and merging often costs more than it
-// saves in reads: what changes often is read from memory.
+// levelZero is twice as many files as may lie above one another before they are
+// merged. Each checkpoint of the files adds one, and merging often costs more than
+// it saves in reads, what is merged is uploaded anew: with 8 a changed row of 112
+// bytes came to 283 written ones, with 16 to 230, with 32 to 200.
 func (d *Disk) levelZero() int {
 	if d.o.Incremental {
-		return 8
+		return 16
 	}
 	return 4
 }

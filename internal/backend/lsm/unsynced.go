@@ -5,11 +5,15 @@ import (
 )
 
 // unsynced is a file system that leaves it to the operating system when
-// something goes to the disk.
+// something goes to the disk, and writes tables in large pieces.
 type unsynced struct{ vfs.FS }
 
 func (u unsynced) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return wrap(u.FS.Create(name, c))
+	f, err := wrap(u.FS.Create(name, c))
+	if err == nil && isWrittenOnce(name) {
+		f = newBufferedFile(f)
+	}
+	return f, err
 }
 
 func (u unsynced) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
