@@ -176,3 +176,29 @@ func FuzzUntyped(f *testing.F) {
 		}
 	})
 }
+
+func TestParseTextOfStructs(t *testing.T) {
+	f := Format{ID: "struct{string;int32}", Version: 1, Schema: "struct{From string; To int32}"}
+	for _, text := range []string{`["a",7]`, `{"To":7,"From":"a"}`} {
+		if b, err := ParseText(f, text); err != nil || string(b) != "\x01a\x07\x00\x00\x00" {
+			t.Errorf("%s is %q, %v", text, b, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"From":"a"}`:                "1 fields where there are 2",
+		`{"From":"a","too":7}`:        "there is no field To",
+		`{"From":"a","To":7,"To2":1}`: "3 fields where there are 2",
+		`"a"`:                         "no array of parts",
+	} {
+		if _, err := ParseText(f, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	decode, ok := Untyped(f)
+	if !ok {
+		t.Fatal("the format is not known")
+	}
+	if v, err := decode([]byte("\x01a\x07\x00\x00\x00")); err != nil || !reflect.DeepEqual(v, Record{{"From", "a"}, {"To", int32(7)}}) {
+		t.Errorf("it is decoded as %v, %v", v, err)
+	}
+}

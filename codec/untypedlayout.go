@@ -37,9 +37,10 @@ var errLayout = errors.New("not a layout")
 
 func parseLayout(f Format) (*layout, error) {
 	text := f.ID
-	if f.ID == "struct" || f.ID == "array" {
-		text = f.Schema
-	} else if f.Schema != "" {
+	switch {
+	case f.ID == "struct" || f.ID == "array" || strings.Contains(f.ID, "struct{") && f.Schema != "":
+		text = f.Schema // with the names of fields
+	case f.Schema != "":
 		return nil, errLayout
 	}
 	p := layoutParser{text}

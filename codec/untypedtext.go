@@ -13,8 +13,8 @@ import (
 
 // ParseText encodes a key that a person has written, in the format that a
 // snapshot gives for keys: a string as it is, a number or bool as in Go, bytes in
-// hexadecimal digits, and a struct or array as JSON, [1,"a"], with its parts in
-// order.
+// hexadecimal digits, and a struct or array as JSON: [1,"a"], with its parts in
+// order, or {"N":1,"Name":"a"} where the format tells the names.
 func ParseText(f Format, text string) ([]byte, error) {
 	if f.ID == "string" && f.Version == 1 {
 		return []byte(text), nil
@@ -38,13 +38,35 @@ func ParseText(f Format, text string) ([]byte, error) {
 	return b, nil
 }
 
+// partsOf are the parts of a struct or array in order: v is an array of them, or
+// an object with the fields of a struct.
+func (l *layout) partsOf(v any) ([]any, error) {
+	if parts, ok := v.([]any); ok {
+		return parts, nil
+	}
+	object, ok := v.(map[string]any)
+	if !ok || l.id != "struct" {
+		return nil, fmt.Errorf("%v is no array of parts", v)
+	}
+	if len(object) != len(l.fields) {
+		return nil, fmt.Errorf("%d fields where there are %d", len(object), len(l.fields))
+	}
+	parts := make([]any, len(l.fields))
+	for i, f := range l.fields {
+		if parts[i], ok = object[f.name]; !ok {
+			return nil, fmt.Errorf("there is no field %s", f.name)
+		}
+	}
+	return parts, nil
+}
+
 // encode is the inverse of decode for values as JSON has them, and text.
 func (l *layout) encode(dst []byte, v any) ([]byte, error) {
 	switch l.id {
 	case "struct", "array":
-		parts, ok := v.([]any)
-		if !ok {
-			return nil, fmt.Errorf("%v is no array of parts", v)
+		parts, err := l.partsOf(v)
+		if err != nil {
+			return nil, err
 		}
 		forms := make([]*layout, len(l.fields))
 		for i := range l.fields {
@@ -56,7 +78,6 @@ func (l *layout) encode(dst []byte, v any) ([]byte, error) {
 		if len(parts) != len(forms) {
 			return nil, fmt.Errorf("%d parts where there are %d", len(parts), len(forms))
 		}
-		var err error
 		for i := range parts {
 			if dst, err = forms[i].encode(dst, parts[i]); err != nil {
 				return nil, err

@@ -81,9 +81,9 @@ func (d *differ) operator(a, b *snapshot.Operator) error {
 			return err
 		}
 	}
-	if a.KeyFormat != nil && b.KeyFormat != nil && *a.KeyFormat != *b.KeyFormat {
+	if a.KeyFormat != nil && b.KeyFormat != nil && !keygroup.SameKeys(*a.KeyFormat, *b.KeyFormat) {
 		comparable = false
-		if err := d.visit(Difference{Operator: a.ID, What: "schema", Before: a.KeyFormat.ID, After: b.KeyFormat.ID}); err != nil {
+		if err := d.visit(Difference{Operator: a.ID, What: "schema", Before: a.KeyFormat.Describe(), After: b.KeyFormat.Describe()}); err != nil {
 			return err
 		}
 	}

@@ -87,8 +87,8 @@ func claims[K comparable, S any](d *declared[S], op *snapshot.Operator) (map[str
 	if err != nil {
 		return nil, fmt.Errorf("operator %q: %w", op.ID, err)
 	}
-	if op.KeyFormat != nil && *op.KeyFormat != key {
-		return nil, fmt.Errorf("operator %q: %w: its keys are stored as %s, not as %s", op.ID, state.ErrIncompatible, op.KeyFormat.ID, key.ID)
+	if op.KeyFormat != nil && !keygroup.SameKeys(*op.KeyFormat, key) {
+		return nil, fmt.Errorf("operator %q: %w: its keys are stored as %s, not as %s", op.ID, state.ErrIncompatible, op.KeyFormat.Describe(), key.Describe())
 	}
 	var mine []snapshot.State
 	names := map[string]bool{}

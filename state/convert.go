@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/entry"
+	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/schema"
 	"github.com/weirstream/weir/internal/snapshot"
 )
@@ -143,7 +144,7 @@ var errMapKey = errors.New("the keys of a map cannot change their type")
 // sameKeys tells whether the keys of maps are encoded as they were: the name of
 // their type in a schema may be another one.
 func sameKeys(stored, wanted codec.Format) bool {
-	if entry.SameFormat(stored, wanted) {
+	if keygroup.SameKeys(stored, wanted) {
 		return true
 	}
 	if stored.ID != wanted.ID || stored.Version != wanted.Version {

@@ -51,7 +51,7 @@ func fillStore[K comparable](s *heap.Store[K], c *stage.Context, raw restoreRaw)
 	if err != nil {
 		return err
 	}
-	if chain := s.Chain(); chain != nil && c.Restore.Chain != nil {
+	if chain := s.Chain(); chain != nil && c.Restore.Chain != nil && c.Restore.KeyFormat == s.KeyFormat() {
 		chain.GoOnFrom(c.Restore.Chain, c.Restore.States)
 	}
 	return s.Restored()
@@ -77,9 +77,9 @@ func checkKeyed[K comparable](operator string, key *codec.Format, stored []snaps
 	if key == nil {
 		key = &codec.Format{}
 	}
-	if *key != want {
+	if !keygroup.SameKeys(*key, want) {
 		return fmt.Errorf("operator %q: %w: it is stored by keys of type %s, the job has keys of type %s: a key type cannot change; use another operator id or start with --fresh",
-			operator, state.ErrIncompatible, key.ID, want.ID)
+			operator, state.ErrIncompatible, key.Describe(), want.Describe())
 	}
 	return check(stored)
 }

@@ -28,9 +28,10 @@ func NewEncoding[K comparable]() (Encoding[K], error) {
 }
 
 // Format names the encoding: "int64", "string", "bytes16",
-// "struct{int64;string}". Types of equal format encode equally.
+// "struct{int64;string}". Types of equal id encode equally; the schema of a struct
+// has the names of its fields, too: see SameKeys.
 func (e Encoding[K]) Format() codec.Format {
-	f := codec.Format{ID: e.plan.id, Version: 1}
+	f := codec.Format{ID: e.plan.id, Version: 1, Schema: e.plan.names}
 	if !e.plan.varies {
 		f.Size = e.plan.fixed
 	}

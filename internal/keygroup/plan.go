@@ -34,7 +34,9 @@ type step struct {
 
 // plan is the canonical encoding of a key type, settled once per type.
 type plan struct {
-	id    string
+	id string
+	// names is the id with the names of fields, "" if there are none.
+	names string
 	steps []step
 	// fixed is the number of encoded bytes, valid unless varies.
 	fixed  int
@@ -57,6 +59,9 @@ func newPlan(t reflect.Type) (*plan, error) {
 		return nil, fmt.Errorf("%v cannot be a key: %w; use numbers, strings, byte arrays or structs of those", t, err)
 	}
 	p.id = id
+	if names := named(t); names != id {
+		p.names = names
+	}
 	p.text = t.Kind() == reflect.String
 	p.canonical = len(p.steps) == 0 && t.Size() == 0 ||
 		len(p.steps) == 1 && p.steps[0] == step{opRaw, 0, t.Size()}

@@ -32,6 +32,9 @@ func Parse(id string, version int, schema string, size int) (*Schema, error) {
 		}
 	}
 	name := id
+	if strings.Contains(id, "struct{") && schema != "" {
+		name, schema = schema, "" // a key: the same, with the names of its fields
+	}
 	if version != 1 {
 		name += " version " + strconv.Itoa(version)
 	}

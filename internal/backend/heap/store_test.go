@@ -67,7 +67,7 @@ func TestUnsupportedKeys(t *testing.T) {
 		t.Error("channel has a key format")
 	}
 	f, err := KeyFormat[pairKey]()
-	if want := (codec.Format{ID: "struct{string;int32}", Version: 1}); err != nil || f != want {
+	if want := (codec.Format{ID: "struct{string;int32}", Version: 1, Schema: "struct{Name string; N int32}"}); err != nil || f != want {
 		t.Errorf("format %v, %v; want %v", f, err, want)
 	}
 }

@@ -26,7 +26,7 @@ group and hash of the key, and are read as they are shown. The types are those
 that the snapshot names: the job's program is not needed.
 
 --key chooses one key: a string as it is, a number, bytes in hexadecimal digits,
-and a struct or array as JSON, [1,"a"], with its parts in order.
+and a struct or array as JSON, [1,"a"], with its parts in order, or as shown.
 `
 
 // inspection is what is asked for.
