@@ -94,7 +94,8 @@ func (n cleanup) apply(t *ttl) error {
 // counted by the wall clock in milliseconds, which goes on while the job is
 // down, and expires when the last access is d or longer ago. Each value, each
 // list element and each map entry has its own. Expired values are removed when
-// they are read and in the background, and are not written to snapshots.
+// they are read and in the background, and are not written to snapshots, except
+// where one shares the files of the lsm backend.
 //
 // A time to live may be changed, switched on or switched off from one run of a
 // job to the next. Switched on, values that are there count from the restore.
