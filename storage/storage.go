@@ -38,7 +38,8 @@ type Scheme interface {
 // Blobs is a flat namespace of immutable blobs. All methods may be called
 // from any goroutine. Errors wrap ErrNotFound, ErrExists and ErrFatal where
 // they apply, and the end of ctx; every other error is a failure of the storage
-// that may pass. Implementations bound their own retries.
+// that may pass; but for reading past an end, none wraps io.EOF or
+// io.ErrUnexpectedEOF. Implementations bound their own retries.
 //
 // Names are slash-separated relative paths, valid for fs.ValidPath, without
 // elements that begin with a dot, and without NUL and backslash. A name may be

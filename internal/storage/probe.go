@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"time"
 )
 
 // probeCallers is how many calls of PutIfAbsent a probe sends at once.
@@ -27,11 +28,23 @@ func Probe(ctx context.Context, b Blobs, dir string) error {
 	default:
 		err = probeAgain(ctx, b, name, won[0])
 	}
-	// Also when the probe was cancelled.
-	if failed := b.Delete(context.WithoutCancel(ctx), name); failed != nil && err == nil {
+	if failed := cleanUp(ctx, b, name, err == nil); failed != nil && err == nil {
 		err = fmt.Errorf("a trial delete in %s: checkpoints that are no longer needed have to be deleted: %w", b, failed)
 	}
 	return err
+}
+
+// cleanUp deletes what a probe has written, also when it was cancelled. It does
+// not hold up the news that the storage fails: a client may try a deletion for
+// long before it gives up.
+func cleanUp(ctx context.Context, b Blobs, name string, works bool) error {
+	patience := 30 * time.Second
+	if !works {
+		patience = 3 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return b.Delete(ctx, name)
 }
 
 // race returns the calls that claim to have written.

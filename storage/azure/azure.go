@@ -62,6 +62,7 @@ func (s scheme) Open(ctx context.Context, u *url.URL) (storage.Blobs, error) {
 	}
 	return bucket.New(bucket.Config{
 		Bucket: b, Name: "azblob://" + u.Host + u.Path, Path: strings.Trim(u.Path, "/"), Place: place(client.URL(), u.Host), Classify: classify,
+		Reach: "the account (?storage_account=, AZURE_STORAGE_ACCOUNT) or the domain (?domain=, AZURE_STORAGE_DOMAIN)",
 	}), nil
 }
 
@@ -114,7 +115,11 @@ func (s scheme) client(account *azureblob.ServiceURLOptions, name string) (*cont
 		connection = os.Getenv("AZURE_STORAGEBLOB_CONNECTIONSTRING")
 	}
 	if key == "" && account.SASToken == "" && connection != "" {
-		return container.NewClientFromConnectionString(connection, name, o)
+		client, err := container.NewClientFromConnectionString(connection, name, o)
+		if err != nil {
+			return nil, fmt.Errorf("AZURE_STORAGE_CONNECTION_STRING: %w: %w", storage.ErrFatal, err)
+		}
+		return client, nil
 	}
 	service, err := azureblob.NewServiceURL(account)
 	if err != nil {
@@ -142,6 +147,7 @@ func (s scheme) client(account *azureblob.ServiceURLOptions, name string) (*cont
 
 const (
 	noCredentials = "there are no credentials: set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, log in with az login, or run where an identity provides them"
+	noPlainLogin  = "there is no key, and a login is not sent over http: set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or use https"
 	noContainer   = "the container does not exist: make it, or correct the name"
 	accessDenied  = "access is denied: correct AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or give the identity the role Storage Blob Data Contributor"
 )
@@ -152,6 +158,9 @@ func classify(err error) (kind bucket.Kind, advice string) {
 	if !errors.As(err, &response) {
 		if failed := (*azidentity.AuthenticationFailedError)(nil); errors.As(err, &failed) || strings.Contains(err.Error(), "DefaultAzureCredential") {
 			return bucket.NoCredentials, noCredentials
+		}
+		if strings.Contains(err.Error(), "not permitted for non-TLS") {
+			return bucket.Fatal, noPlainLogin
 		}
 		return bucket.Passing, ""
 	}

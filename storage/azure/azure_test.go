@@ -123,6 +123,41 @@ func TestBadURL(t *testing.T) {
 	}
 }
 
+// What no server is needed for to know it: it is told with what to set.
+func TestNoServer(t *testing.T) {
+	const away = "?protocol=http&domain=127.0.0.1:1&localemu=true&storage_account=acc"
+	for what, c := range map[string]struct {
+		variable, value, want string
+		fatal                 bool
+	}{
+		"nobody answers": {"AZURE_STORAGE_KEY", "dGVzdGtleQ==", "AZURE_STORAGE_DOMAIN", false},
+		"no key":         {"AZURE_CLIENT_ID", "", "AZURE_STORAGE_KEY", true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			clean(t)
+			t.Setenv(c.variable, c.value)
+			once := Storage(func(o *container.ClientOptions) { o.Retry = policy.RetryOptions{MaxRetries: -1} })
+			u, err := url.Parse("azblob://c/weir" + away)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := once.Open(t.Context(), u)
+			if err == nil {
+				err = b.PutIfAbsent(t.Context(), "a", nil)
+			}
+			if err == nil || errors.Is(err, storage.ErrFatal) != c.fatal || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want it to tell of %s", err, c.want)
+			}
+		})
+	}
+	clean(t)
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "hush")
+	u := &url.URL{Scheme: "azblob", Host: "c", RawQuery: "storage_account=acc"}
+	if _, err := Storage().Open(t.Context(), u); err == nil || !strings.Contains(err.Error(), "AZURE_STORAGE_CONNECTION_STRING") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("a bad connection string: %v", err)
+	}
+}
+
 func TestPlace(t *testing.T) {
 	clean(t)
 	t.Setenv("AZURE_STORAGE_KEY", "dGVzdGtleQ==")

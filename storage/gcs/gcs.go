@@ -43,6 +43,10 @@ func (scheme) Schemes() []string { return []string{"gs"} }
 
 // Open implements storage.Scheme.
 func (s scheme) Open(ctx context.Context, u *url.URL) (storage.Blobs, error) {
+	return s.open(ctx, u)
+}
+
+func (s scheme) open(ctx context.Context, u *url.URL, retry ...gcloud.RetryOption) (storage.Blobs, error) {
 	for name := range u.Query() {
 		return nil, fmt.Errorf("unknown parameter %q: gs:// takes none", name)
 	}
@@ -51,13 +55,15 @@ func (s scheme) Open(ctx context.Context, u *url.URL) (storage.Blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.SetRetry(gcloud.WithMaxAttempts(attempts))
+	// All that is done here may be done twice.
+	client.SetRetry(append(retry, gcloud.WithPolicy(gcloud.RetryAlways), gcloud.WithMaxAttempts(attempts), gcloud.WithErrorFunc(mayPass))...)
 	b, err := gcsblob.OpenBucket(ctx, nil, u.Host, &gcsblob.Options{Client: client})
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
 	return bucket.New(bucket.Config{
 		Bucket: b, Name: "gs://" + u.Host + u.Path, Path: strings.Trim(u.Path, "/"), Place: emulator, Classify: classify, Closer: client,
+		Reach: "the way to storage.googleapis.com, or STORAGE_EMULATOR_HOST",
 	}), nil
 }
 
@@ -67,7 +73,7 @@ func (s scheme) client(ctx context.Context, emulator string) (*gcloud.Client, er
 	base.DialContext = idleconn.Dial(idleconn.Timeout)
 	base.ResponseHeaderTimeout = idleconn.Timeout
 	if emulator != "" {
-		return gcloud.NewClient(ctx, option.WithHTTPClient(&http.Client{Transport: base}))
+		return gcloud.NewClient(ctx, option.WithHTTPClient(&http.Client{Transport: bounded{base}}))
 	}
 	// A context of the caller's would end the renewal of tokens.
 	authenticated, err := transport.NewTransport(context.WithoutCancel(ctx), base,
@@ -75,7 +81,7 @@ func (s scheme) client(ctx context.Context, emulator string) (*gcloud.Client, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", noCredentials, storage.ErrFatal, err)
 	}
-	return gcloud.NewClient(ctx, append(s.options[:len(s.options):len(s.options)], option.WithHTTPClient(&http.Client{Transport: authenticated}))...)
+	return gcloud.NewClient(ctx, append(s.options[:len(s.options):len(s.options)], option.WithHTTPClient(&http.Client{Transport: bounded{authenticated}}))...)
 }
 
 const (

@@ -3,6 +3,7 @@ package gcs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,7 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	gcloud "cloud.google.com/go/storage"
 	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/googleapis/gax-go/v2"
 
 	"github.com/weirstream/weir/internal/jobtest"
 	"github.com/weirstream/weir/internal/storage"
@@ -80,6 +83,48 @@ func TestJobWhoseStorageFails(t *testing.T) {
 	s := newServer(t)
 	away, back := func() { s.down.Store(true) }, func() { s.down.Store(false) }
 	jobtest.OnFailingStorage(t, jobtest.Place{Scheme: Storage(), Dir: s.bucket() + "/weir", Large: 1 << 20}, away, back)
+}
+
+// Nothing is tried without an end, and nothing given up at the first failure.
+func TestAttemptsAreBounded(t *testing.T) {
+	for name, fails := range map[string]http.HandlerFunc{
+		"unavailable": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "come again", http.StatusServiceUnavailable)
+		},
+		"broken off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				fails(w, r)
+			}))
+			defer front.Close()
+			t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(front.URL, "http://"))
+			b, err := scheme{}.open(t.Context(), &url.URL{Scheme: "gs", Host: "bucket"}, gcloud.WithBackoff(gax.Backoff{Initial: 1, Max: 1}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(n int) error {
+				return b.Put(t.Context(), "a", func(w io.Writer) error {
+					_, err := w.Write(make([]byte, n))
+					return err
+				})
+			}
+			for op, do := range map[string]func() error{
+				"put if absent": func() error { return b.PutIfAbsent(t.Context(), "a", nil) },
+				"put":           func() error { return put(1) },
+				"put in parts":  func() error { return put(20 << 20) },
+				"delete":        func() error { return b.Delete(t.Context(), "a") },
+				"list":          func() error { return b.List(t.Context(), "", func(string, int64) error { return nil }) },
+			} {
+				requests.Store(0)
+				if err := do(); err == nil || requests.Load() != attempts {
+					t.Errorf("%s: %d requests, want %d: %v", op, requests.Load(), attempts, err)
+				}
+			}
+		})
+	}
 }
 
 // What the server answers to those who may not, or ask for what is not there.

@@ -87,15 +87,22 @@ func (b *blobs) connect(ctx context.Context) (*hdfs.Client, error) {
 	if b.client == nil {
 		c, err := hdfs.NewClient(b.options)
 		if err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
+			return nil, b.unreached(err)
 		}
 		// The client remembers them without a lock.
 		if _, err := c.ServerDefaults(); err != nil {
-			return nil, errors.Join(fmt.Errorf("connect: %w", err), c.Close())
+			_ = c.Close() // mostly that is closed already
+			return nil, b.unreached(err)
 		}
 		b.client = c
 	}
 	return b.client, nil
+}
+
+// unreached says what to do where no NameNode answers as one would.
+func (b *blobs) unreached(err error) error {
+	return fmt.Errorf("no NameNode answers at %s: it is down, or correct the address: it is that of its RPC, as in fs.defaultFS, and not of its web page: %w",
+		strings.Join(b.options.Addresses, ", "), err)
 }
 
 // HDFS takes no colon in the name of a file.
@@ -134,7 +141,7 @@ func (b *blobs) failed(what, name string, err error) error {
 	case strings.Contains(err.Error(), "kerberos enabled"):
 		return fmt.Errorf("%s %s: the cluster wants Kerberos: pass hdfs.Storage an option that sets KerberosClient: %w: %w", what, where, storage.ErrFatal, err)
 	}
-	return fmt.Errorf("%s %s: %w", what, where, err)
+	return fmt.Errorf("%s %s: %w", what, where, storage.BrokenOff(err))
 }
 
 // notFound reports whether there is no file of a name, for example because
@@ -162,7 +169,7 @@ func (b *blobs) failedWrite(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) || !notFound(err) {
 		return b.failed("write", name, err)
 	}
-	return fmt.Errorf("write %s/%s: %w", b.name, name, err)
+	return fmt.Errorf("write %s/%s: %w", b.name, name, storage.BrokenOff(err))
 }
 
 func (b *blobs) put(ctx context.Context, c *hdfs.Client, final string, write func(io.Writer) error) error {

@@ -74,7 +74,8 @@ func TestNoServer(t *testing.T) {
 	t.Setenv("HADOOP_CONF_DIR", "")
 	t.Setenv("HADOOP_HOME", "")
 	_, err := open(t, "hdfs://127.0.0.1:1/weir").Get(t.Context(), "a")
-	if err == nil || errors.Is(err, storage.ErrFatal) || errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), "hdfs://127.0.0.1:1/weir") {
+	if err == nil || errors.Is(err, storage.ErrFatal) || errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), "hdfs://127.0.0.1:1/weir") ||
+		!strings.Contains(err.Error(), "no NameNode answers at 127.0.0.1:1") || !strings.Contains(err.Error(), "fs.defaultFS") {
 		t.Errorf("%v", err)
 	}
 }

@@ -60,7 +60,7 @@ func (b *blobs) GetRange(ctx context.Context, name string, off, n int64) ([]byte
 	return b.read(ctx, name, func(size int64) (int64, int64, error) {
 		// Checked before the allocation: n may come from a damaged file.
 		if off < 0 || n < 0 || off > size || n > size-off {
-			return 0, 0, fmt.Errorf("%d bytes at %d of %d: %w", n, off, size, io.ErrUnexpectedEOF)
+			return 0, 0, fmt.Errorf("%d bytes at %d of %d: %w", n, off, size, storage.ErrPastEnd)
 		}
 		return off, n, nil
 	})

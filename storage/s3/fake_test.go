@@ -1,14 +1,19 @@
 package s3
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
@@ -53,6 +58,13 @@ func (s *server) bucket(t *testing.T) string {
 func withKey() storage.Scheme {
 	return Storage(func(o *s3.Options) {
 		o.Credentials = credentials.NewStaticCredentialsProvider("test", "testsecret", "")
+	})
+}
+
+// once is withKey that sends no request again.
+func once() storage.Scheme {
+	return Storage(func(o *s3.Options) {
+		o.Credentials, o.Retryer = credentials.NewStaticCredentialsProvider("test", "testsecret", ""), aws.NopRetryer{}
 	})
 }
 
@@ -103,6 +115,59 @@ func TestJobWhoseStorageFails(t *testing.T) {
 	s := newServer(t)
 	away, back := func() { s.down.Store(true) }, func() { s.down.Store(false) }
 	jobtest.OnFailingStorage(t, jobtest.Place{Scheme: withKey(), Dir: below(s.bucket(t), "/weir"), Large: 1 << 20}, away, back)
+}
+
+// A connection that breaks off is a failure that may pass: not an empty listing,
+// and not a blob that is cut off.
+func TestConnectionsThatBreakOff(t *testing.T) {
+	s := newServer(t)
+	b := openWith(t, once(), s.bucket(t))
+	if err := b.PutIfAbsent(t.Context(), "a", []byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	front := s.Config.Handler
+	for name, handler := range map[string]http.HandlerFunc{
+		"at once": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"in the answer": func(w http.ResponseWriter, r *http.Request) {
+			answer := httptest.NewRecorder()
+			front.ServeHTTP(answer, r)
+			maps.Copy(w.Header(), answer.Header())
+			w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Config.Handler = handler
+			defer func() { s.Config.Handler = front }()
+			_, get := b.Get(t.Context(), "a")
+			_, part := b.GetRange(t.Context(), "a", 1, 5)
+			for op, err := range map[string]error{
+				"get": get, "get range": part, "list": b.List(t.Context(), "", func(string, int64) error { return nil }),
+			} {
+				if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, storage.ErrFatal) {
+					t.Errorf("%s: %v", op, err)
+				}
+			}
+		})
+	}
+}
+
+// An address that leads nowhere is told, with what to correct.
+func TestNoServer(t *testing.T) {
+	s, other := newServer(t), httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for where, want := range map[string]string{
+		"s3://bucket?endpoint=http://127.0.0.1:1":                              "AWS_ENDPOINT_URL",
+		"s3://bucket?endpoint=" + strings.Replace(s.URL, "http:", "https:", 1): "AWS_ENDPOINT_URL",
+		"s3://bucket?endpoint=" + other.URL:                                    "there is no such place",
+	} {
+		err := openWith(t, once(), where).PutIfAbsent(t.Context(), "a", nil)
+		if err == nil || errors.Is(err, storage.ErrFatal) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "endpoint") {
+			t.Errorf("%s: %v; want it to tell of %s", where, err, want)
+		}
+	}
 }
 
 func TestParameters(t *testing.T) {

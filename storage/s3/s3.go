@@ -59,7 +59,7 @@ func (s scheme) Open(ctx context.Context, u *url.URL) (storage.Blobs, error) {
 	}
 	return bucket.New(bucket.Config{
 		Bucket: b, Name: "s3://" + u.Host + u.Path, Path: strings.Trim(u.Path, "/"), Place: place(o.BaseEndpoint),
-		Classify: classify, Stale: stale(client, u.Host),
+		Classify: classify, Stale: stale(client, u.Host), Reach: "the endpoint (?endpoint=, AWS_ENDPOINT_URL) or the region (?region=, AWS_REGION)",
 	}), nil
 }
 
@@ -98,7 +98,7 @@ func (s scheme) client(ctx context.Context, params url.Values) (*s3.Client, erro
 	params.Del("use_path_style")
 	cfg, err := cloudaws.V2ConfigFromURLParams(ctx, params)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the parameters of the URL and the configuration of AWS (AWS_PROFILE, ~/.aws): %w", err)
 	}
 	cfg.HTTPClient, cfg.Logger = httpClient(), logging.Nop{}
 	own := func(o *s3.Options) {

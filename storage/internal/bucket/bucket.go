@@ -69,6 +69,9 @@ type Config struct {
 	// Classify tells what an error means, and of a fatal one what to do. It is
 	// the one place that decides.
 	Classify func(error) (kind Kind, advice string)
+	// Reach says what tells the client where the server is, for when it cannot
+	// be reached.
+	Reach string
 	// Stale aborts uploads to keys with the prefix that began before the given
 	// time and never ended. May be nil.
 	Stale func(ctx context.Context, prefix string, before time.Time) (int, error)
@@ -134,22 +137,26 @@ func (b *Blobs) failed(ctx context.Context, what, name string, err error) error 
 		return fmt.Errorf("%s %s: %w", what, where, err)
 	}
 	kind, advice := b.Classify(err)
+	err = storage.BrokenOff(err)
 	if kind == NoCredentials && !b.worked.Load() {
 		kind = Fatal
 	}
 	switch kind {
 	case NotFound:
 		if what != reading {
-			return fmt.Errorf("%s %s: %w", what, where, err) // the bucket?
+			// The bucket, or nothing that the client knows.
+			return fmt.Errorf("%s %s: there is no such place on the server: correct the bucket, or %s: %w", what, where, b.Reach, err)
 		}
 		return fmt.Errorf("%s: %w", where, storage.ErrNotFound)
 	case Exists:
 		return fmt.Errorf("%s: %w", where, storage.ErrExists)
 	case Fatal:
 		return fmt.Errorf("%s %s: %s: %w: %w", what, where, advice, storage.ErrFatal, err)
-	default:
-		return fmt.Errorf("%s %s: %w", what, where, err)
 	}
+	if storage.Unreached(err) {
+		return fmt.Errorf("%s %s: the server cannot be reached: it is down, or correct %s: %w", what, where, b.Reach, err)
+	}
+	return fmt.Errorf("%s %s: %w", what, where, err)
 }
 
 // Put implements storage.Blobs. Large blobs go up in parts while they are
@@ -272,7 +279,7 @@ func (b *Blobs) read(ctx context.Context, key string, off, n int64) ([]byte, err
 }
 
 func shortOf(off, n, size int64) error {
-	return fmt.Errorf("%d bytes at %d of %d: %w", n, off, size, io.ErrUnexpectedEOF)
+	return fmt.Errorf("%d bytes at %d of %d: %w", n, off, size, storage.ErrPastEnd)
 }
 
 // GetRange implements storage.Blobs.
@@ -335,7 +342,7 @@ func (b *Blobs) entries(ctx context.Context, dir string) ([]entry, error) {
 	it := b.Bucket.List(&blob.ListOptions{Prefix: b.below(dir)})
 	for {
 		o, err := it.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // what wraps it is a connection that broke off
 			break
 		}
 		if err != nil {
