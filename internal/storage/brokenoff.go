@@ -26,7 +26,7 @@ type brokenOff struct{ err error }
 func (b brokenOff) Error() string { return "the connection broke off: " + b.err.Error() }
 
 func (b brokenOff) Is(target error) bool {
-	return target != io.EOF && target != io.ErrUnexpectedEOF && errors.Is(b.err, target) //nolint:errorlint // the very errors
+	return target != io.EOF && target != io.ErrUnexpectedEOF && errors.Is(b.err, target)
 }
 
 func (b brokenOff) As(target any) bool { return errors.As(b.err, target) }

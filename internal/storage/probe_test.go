@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -135,7 +135,7 @@ func TestUnreached(t *testing.T) {
 	nobody := "http://" + l.Addr().String()
 	l.Close()
 	plain, tls := httptest.NewServer(http.NotFoundHandler()), httptest.NewUnstartedServer(http.NotFoundHandler())
-	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	tls.StartTLS()
 	defer plain.Close()
 	defer tls.Close()
