@@ -36,10 +36,13 @@ func (s *storedFiles) usable(up *snapshot.Upload, local string) (snapshot.File, 
 	return snapshot.File{}, false
 }
 
-// put adds the name of a file. Older ones than the last few will not be usable
-// any more.
+// put adds the name of a file, unless it is a savepoint's, to which no other
+// snapshot may refer. Older ones than the last few will not be usable any more.
 func (s *storedFiles) put(local, name string) {
 	const most = 8
+	if !snapshot.IsShared(name) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := append(s.names[local], name)

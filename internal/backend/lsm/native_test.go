@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/weirstream/weir/internal/backend/heap"
+	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
+	"github.com/weirstream/weir/internal/memory"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/file"
 	"github.com/weirstream/weir/internal/storage/mem"
+	"github.com/weirstream/weir/state"
 )
 
 // shelve stores a tier as it is in the directory of a snapshot.
@@ -136,5 +140,53 @@ func TestTablesAreLinks(t *testing.T) {
 	tier.Close()
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Savepoints have files of their own, which no checkpoint may refer to: however
+// many there are, the next checkpoint still knows what the last one has stored.
+func TestSavepointsDoNotMakeCheckpointsForget(t *testing.T) {
+	pool, cur := memory.NewPool(0), &entry.Cursor{}
+	defer pool.Close()
+	reg := state.NewRegistry("op").Bind(cur)
+	n := state.ValueIn[int64](reg, "n")
+	o := heap.Options{Operator: "op", Fields: reg.Fields(), Cursor: cur, MaxParallelism: 4, Range: keygroup.Range{First: 0, Last: 3}, Pool: pool}
+	incremental("small", 1<<20).Prepare(t, &o)
+	s, err := heap.New[int64](o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	eachKey(s, 0, 1000, func(k int64) {
+		if err := n.Set(k); err != nil {
+			t.Fatal(err)
+		}
+	})
+	blobs, uploads := mem.New(), snapshot.NewUploads(snapshot.Writer{Lineage: "l", Attempt: 1, Stage: "op"}, nil)
+	store := func(id int64, share bool) (tables int) {
+		f := s.Freeze()
+		defer f.Release()
+		up := uploads.Begin(id, blobs, snapshot.CheckpointDir("job", id), share)
+		stored, err := f.StoreNative(t.Context(), up)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up.Done()
+		for _, f := range stored.Files {
+			if _, known := up.Usable(f.File); isTable(f.Local) && !known {
+				tables++
+			}
+		}
+		return tables
+	}
+	if n := store(1, true); n != 1 {
+		t.Fatalf("the first checkpoint stores %d tables, want 1", n)
+	}
+	uploads.Complete(1)
+	for id := range int64(20) {
+		store(2+id, false)
+	}
+	if n := store(100, true); n != 0 {
+		t.Errorf("a checkpoint without changes stores %d tables anew", n)
 	}
 }
