@@ -342,7 +342,7 @@ func (b *Blobs) entries(ctx context.Context, dir string) ([]entry, error) {
 	it := b.Bucket.List(&blob.ListOptions{Prefix: b.below(dir)})
 	for {
 		o, err := it.Next(ctx)
-		if err == io.EOF { // what wraps it is a connection that broke off
+		if err == io.EOF { //nolint:errorlint // what wraps it is a connection that broke off
 			break
 		}
 		if err != nil {
