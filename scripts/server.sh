@@ -15,6 +15,12 @@ check_port() { # PORT
   [[ $1 =~ ^[1-9][0-9]{0,4}$ ]] || usage "port $1: it must be a number"
 }
 
+# check_free fails if something listens at a port: it would be taken for the
+# server.
+check_free() { # PORT
+  ! (exec 3<> "/dev/tcp/127.0.0.1/$1") 2>/dev/null || fail "port $1 is in use: name another one"
+}
+
 # running prints the process id in a file, if the command line of that process
 # matches a pattern: it may be another process by now.
 running() { # FILE PATTERN
@@ -72,14 +78,22 @@ start_single() { # DIR [PORT]
   check_port "$port"
   install
   [ ! -e "$1/data" ] || fail "$1 has a server already: name another folder, remove it, or restart it"
+  check_free "$port"
   mkdir -p "$1/data"
-  echo "$port" > "$1/port"
-  launch_single "$(full "$1")"
+  dir=$(full "$1")
+  echo "$port" > "$dir/port"
+  trap 'stop_single "$dir"; rm -rf "$dir/data" "$dir/port"' EXIT # nothing stays behind if it does not start
+  launch_single "$dir"
+  trap - EXIT
 }
 
 restart_single() { # DIR
   ! running "$1/pid" "$(pattern "$1")" > /dev/null || fail "the server in $1 runs already: stop it first"
-  launch_single "$1"
+  check_free "$(cat "$1/port")"
+  dir=$1
+  trap 'stop_single "$dir"' EXIT
+  launch_single "$dir"
+  trap - EXIT
 }
 
 launch_single() { # DIR

@@ -99,11 +99,12 @@ start() { # DIR [PORT]
   check_port "$port"
   install
   [ ! -e "$1/name" ] || fail "$1 has a file system already: name another folder, or remove it"
+  for i in 0 1 2 3 4; do check_free $((port + i)); done
   mkdir -p "$1"
   dir=$(full "$1")
   configure "$dir" "$port"
+  trap 'stop "$dir"; rm -rf "$dir/name" "$dir/blocks" "$dir/port"' EXIT # nothing stays behind if one does not start
   (java_hdfs "$dir" "$(class_of namenode)" -format -nonInteractive > "$dir/format.log" 2>&1) || { cat "$dir/format.log" >&2; exit 1; }
-  trap 'stop "$dir"' EXIT # neither stays behind if one does not start
   launch "$dir" namenode
   launch "$dir" datanode
   await "$dir"
@@ -135,8 +136,11 @@ case $command in
     [ -f "$1/port" ] || fail "$1 has no file system"
     dir=$(full "$1")
     ! pid_of "$dir" "$2" > /dev/null || fail "the $2 in $1 runs already: stop it first"
-    launch "$dir" "$2"
+    part=$2
+    trap 'stop "$dir" "$part"' EXIT
+    launch "$dir" "$part"
     await "$dir"
+    trap - EXIT
     ;;
   '') usage ;;
   *) usage "there is no command $command" ;;
