@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 )
@@ -17,7 +18,8 @@ import (
 //     BinaryMarshaler and BinaryUnmarshaler, by value or pointer: that form;
 //   - structs, and slices, arrays, maps and pointers: Avro with a schema
 //     inferred from the type, or JSON where Avro has no such type, as for maps
-//     with integer keys (see Avro).
+//     with integer keys (see Avro). Where that is JSON a tag with an alias or a
+//     default is refused: it would have no effect.
 //
 // A type is refused if part of its values would be lost: struct fields that
 // are not exported, interfaces, channels, functions. A field tagged avro:"-" is
@@ -40,7 +42,11 @@ func For[T any]() (Codec[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if shape.needsJSON != "" {
+	switch {
+	case shape.needsJSON != "" && shape.rule != "":
+		return nil, fmt.Errorf("no default codec for %s: %s, which Avro alone obeys, and it is stored as JSON: %s; "+
+			"keep the name of a member by a tag like json:\"Old\", or give it a codec of its own", t, shape.rule, shape.needsJSON)
+	case shape.needsJSON != "":
 		return JSON[T](), nil
 	}
 	return Avro[T]()

@@ -15,6 +15,9 @@ type shape struct {
 	// tagged and untagged are time fields with and without a logical type of
 	// Avro in their tag.
 	tagged, untagged string
+	// rule is a field whose tag says what it was or is without a stored value, and
+	// what the tag is; "" if there is none. JSON would not know of it.
+	rule string
 
 	seen  map[reflect.Type]bool
 	names map[string]reflect.Type
@@ -117,6 +120,9 @@ func (s *shape) walkStruct(t reflect.Type, path string) error {
 		f := t.Field(i)
 		at := path + "." + f.Name
 		tag := f.Tag.Get("avro")
+		if _, options, _ := strings.Cut(tag, ","); strings.Contains(options, "alias=") || strings.Contains(options, "default=") {
+			s.rule = fmt.Sprintf("%s has the tag avro:%q", at, tag)
+		}
 		if tag == "-" {
 			continue
 		}
