@@ -21,6 +21,9 @@ func (d *Disk) Reopen(ctx context.Context, name string, groups keygroup.Range, s
 			base = s
 		}
 	}
+	if err := base.check(ctx); err != nil {
+		return nil, err
+	}
 	dir := d.newDir(name)
 	if err := base.place(ctx, d.fs, dir); err != nil {
 		return nil, errors.Join(err, d.fs.RemoveAll(dir))
@@ -43,6 +46,16 @@ func (d *Disk) Reopen(ctx context.Context, name string, groups keygroup.Range, s
 		}
 	}
 	return t, nil
+}
+
+// check compares the manifest with the tables. It reads no more than the manifest,
+// and comes first: once the database is open compactions change the tables.
+func (s *Stored) check(ctx context.Context) error {
+	v, err := OpenSnapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	return v.Close()
 }
 
 // cut removes the rows of all but the groups given, of those there may be. It

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
@@ -59,6 +60,27 @@ func NewStored(blobs storage.Blobs, dir string, n *snapshot.Native, files map[st
 }
 
 func isTable(local string) bool { return strings.HasSuffix(local, tableSuffix) }
+
+// checkKnown compares the tables with what the manifest of the opened database
+// says. One whose end was lost when it was stored reads as an earlier one.
+func (s *Stored) checkKnown(db *pebble.DB) error {
+	levels, err := db.SSTables()
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, tables := range levels {
+		for _, t := range tables {
+			known[t.BackingSSTNum.String()+tableSuffix] = true
+		}
+	}
+	for i := range s.Files {
+		if f := &s.Files[i]; isTable(f.Local) && !known[f.Local] {
+			return s.wrap(f, fmt.Errorf("%w: the database's manifest does not know of it", snapshot.ErrMalformed))
+		}
+	}
+	return nil
+}
 
 func (s *Stored) name(f *StoredFile) string { return path.Join(s.Dir, f.Name) }
 

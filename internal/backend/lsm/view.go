@@ -43,6 +43,9 @@ func OpenSnapshot(ctx context.Context, s *Stored) (*View, error) {
 	if err != nil {
 		return nil, s.damaged(err)
 	}
+	if err := s.checkKnown(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return &View{s, db}, nil
 }
 
