@@ -26,6 +26,8 @@ type restored struct {
 	// bound nothing.
 	sourcesKnown bool
 	files        map[string]snapshot.File
+	// name is the snapshot in messages. That it is another job's may be a mistake.
+	name string
 	// dropped are the states that the job has no place for, in words.
 	dropped []string
 }
@@ -34,6 +36,10 @@ type restored struct {
 // unless that is to be dropped.
 func newRestored(m *snapshot.Metadata, g *graph.Graph, drop bool) (*restored, error) {
 	r := &restored{meta: m, ops: map[string]*snapshot.Operator{}, files: map[string]snapshot.File{}, sourcesKnown: true}
+	r.name = fmt.Sprintf("snapshot %d", m.ID)
+	if m.Job != g.Job {
+		r.name += fmt.Sprintf(" of another job, %s,", m.Job)
+	}
 	for _, f := range m.Files {
 		r.files[f.Name] = f
 	}

@@ -20,7 +20,7 @@ func (r *restored) claim(op *snapshot.Operator, n *graph.Node, drop bool) (*snap
 			return op, nil
 		}
 		if !drop {
-			return nil, fmt.Errorf("snapshot %d holds state of operator %q (%s), which the job no longer has: give the operator back its id, %s", r.meta.ID, op.ID, op.Kind, choices)
+			return nil, fmt.Errorf("%s holds state of operator %q (%s), which the job no longer has: give the operator back its id, %s", r.name, op.ID, op.Kind, choices)
 		}
 		r.dropped = append(r.dropped, fmt.Sprintf("operator %q (%s)", op.ID, op.Kind))
 		return nil, nil
@@ -35,7 +35,7 @@ func (r *restored) claim(op *snapshot.Operator, n *graph.Node, drop bool) (*snap
 	case len(lost) == 0, !drop && ok: // it says itself what it lacks
 		return op, nil
 	case !drop:
-		return nil, fmt.Errorf("snapshot %d holds state %q of operator %q (%s), which is a %s now and has no such state: give it another id, %s", r.meta.ID, lost[0], op.ID, op.Kind, n.Kind, choices)
+		return nil, fmt.Errorf("%s holds state %q of operator %q (%s), which is a %s now and has no such state: give it another id, %s", r.name, lost[0], op.ID, op.Kind, n.Kind, choices)
 	}
 	for _, name := range lost {
 		r.dropped = append(r.dropped, fmt.Sprintf("state %q of operator %q", name, op.ID))

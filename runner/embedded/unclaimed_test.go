@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/connector/collect"
 	"github.com/weirstream/weir/internal/jobtest"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/runner/embedded"
 	"github.com/weirstream/weir/state"
 	"github.com/weirstream/weir/stream"
@@ -116,6 +118,26 @@ func TestC10StateDropped(t *testing.T) {
 		stream.To(stream.Process(stream.KeyBy(r, itself), "gone", newCounter), "out", collect.New[string]())
 	}).result()
 	wantError(t, err, `operator "lean"`, `state "sum"`, `state "seen"`, "no longer declared", "drop it with --allow-non-restored-state")
+}
+
+// Whoever names a snapshot of another job by mistake is told so.
+func TestASnapshotOfAnotherJob(t *testing.T) {
+	dir, gate := t.TempDir(), jobtest.NewGate()
+	r := launch(t, dir, embedded.Options{}, countJob(collect.New[string](), script(records("a"), hold(gate))))
+	r.reach(gate)
+	id := r.checkpoint()
+	r.kill()
+	other := stream.NewJob("other")
+	stream.To(jobtest.Script(other, "numbers", records("a")...), "out", collect.New[string]())
+	g, err := other.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := embedded.New(g, embedded.Options{RestorePath: filepath.Join(dir, snapshot.CheckpointDir("test", id)), Parallelism: 1, Restart: checkpoint.None{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, job.Run(t.Context()), fmt.Sprintf("snapshot %d of another job, test, holds state of operator", id))
 }
 
 // A source that is something else now has lost its place in the input.
