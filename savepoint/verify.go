@@ -28,6 +28,7 @@ type Report struct {
 }
 
 // Verify reads the snapshot at path whole, a few MiB at a time: all checksums;
+// that the mark of what is committed, which has none, names the snapshot;
 // the structure of all files; that each state is there as _metadata lists it,
 // with as many entries as its header says; and that each key lies once, in its key
 // group, in order. It decodes no values. progress, unless nil, is told how many of
@@ -58,12 +59,28 @@ func VerifyIn(ctx context.Context, blobs storage.Blobs, dir string, progress fun
 		v.total += 2 * f.Size
 	}
 	v.operators()
+	if err := v.mark(); err != nil {
+		return nil, err
+	}
 	for _, f := range m.Files {
 		if err := v.file(f); err != nil {
 			return nil, err
 		}
 	}
 	return v.report, v.databases()
+}
+
+// mark checks the mark beside the snapshot, if there is one: what does not name
+// the snapshot counts for nothing.
+func (v *verifier) mark() error {
+	b, err := v.s.blobs.Get(v.ctx, path.Join(v.s.dir, committedName))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil
+	case err == nil && !marks(b, v.s.meta):
+		v.wrong("%s is damaged, or that of another snapshot: it does not count, and what the snapshot has prepared counts as not committed", committedName)
+	}
+	return err
 }
 
 // databases checks the entries of state that is in files of a backend.

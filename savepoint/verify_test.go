@@ -211,6 +211,25 @@ func first(f *forged) int64 {
 	return v
 }
 
+// A mark must name the snapshot.
+func TestVerifyReadsTheMark(t *testing.T) {
+	blobs := mem.New()
+	stored(t, blobs, 3, 8)
+	m, err := snapshot.Load(t.Context(), blobs, "saved")
+	must(t, err)
+	own := fmt.Sprintf("{\"lineage\": %q, \"attempt\": %d, \"id\": %d, \"time\": 5}\n", m.Lineage, m.Attempt, m.ID)
+	for mark, damaged := range map[string]bool{own: false, strings.Replace(own, `"id"`, `"ie"`, 1): true, own[:len(own)-3]: true, own + "x": true, "": true,
+		strings.Replace(own, m.Lineage, m.Lineage+"x", 1): true} {
+		must(t, blobs.Delete(t.Context(), "saved/"+committedName))
+		must(t, blobs.PutIfAbsent(t.Context(), "saved/"+committedName, []byte(mark)))
+		r, err := VerifyIn(t.Context(), blobs, "saved", nil)
+		must(t, err)
+		if found := strings.Contains(strings.Join(r.Damage, "\n"), committedName); found != damaged || !damaged && len(r.Damage) > 0 {
+			t.Errorf("with the mark %q: %q", mark, r.Damage)
+		}
+	}
+}
+
 func TestVerifyTellsProgress(t *testing.T) {
 	blobs := mem.New()
 	stored(t, blobs, 100, 4)
