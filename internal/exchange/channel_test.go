@@ -78,7 +78,7 @@ func TestDataBeyondTheOverdraftWaits(t *testing.T) {
 			t.Fatal("data was pushed beyond the overdraft")
 		}
 		c.Push(stage.Element{Kind: stage.Watermark}) // control elements do not wait
-		for c.HasRoom() == false {
+		for range Overdraft + 2 {                    // Bound - 1 are left
 			c.Poll()
 		}
 		synctest.Wait()

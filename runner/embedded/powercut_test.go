@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,8 @@ type poweredWriter struct {
 }
 
 func (w poweredWriter) Write(b []byte) (n int, err error) {
-	err = w.p.step(func() error { n, err = w.f.Write(b); return err })
+	own := bytes.Clone(b) // a vfs.File may change what it is given
+	err = w.p.step(func() error { n, err = w.f.Write(own); return err })
 	return n, err
 }
 
