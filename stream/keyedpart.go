@@ -51,13 +51,13 @@ func (p keyedPart) Settle(store bool) error { return p.Frozen.Settle(store && le
 // form of the lsm backend.
 func (p keyedPart) Store(ctx context.Context, b *stage.Barrier, up *snapshot.Upload, sub *snapshot.Subtask) (stored bool, err error) {
 	switch {
-	case p.chain != nil && b.Kind != snapshot.Savepoint:
+	case p.HasFiles() && len(p.raw) == 0:
+		sub.Native, err = p.StoreNative(ctx, up)
+		return true, err
+	case p.chain != nil && p.IsInMemory() && b.Kind != snapshot.Savepoint:
 		return true, p.chain.Store(ctx, p, up, sub)
-	case !p.HasFiles() || len(p.raw) > 0:
-		return false, nil
 	}
-	sub.Native, err = p.StoreNative(ctx, up)
-	return true, err
+	return false, nil
 }
 
 // Unchanged implements heap.ChainPart. Nobody knows what functions have done to

@@ -19,7 +19,7 @@ func TestALostLocalDiskFailsTheAttempt(t *testing.T) {
 	o := lsm(t)
 	o.Checkpoint.TolerableFailures = checkpoint.Unlimited
 	gate := jobtest.NewGate()
-	r := launch(t, t.TempDir(), o, countJob(collect.New[string](), script(records(numbered("k", 300)...), hold(gate))))
+	r := launch(t, t.TempDir(), o, countJob(collect.New[string](), script(records(numbered("k", 300)...), batchEnd, records(numbered("l", 300)...), hold(gate))))
 	r.reach(gate)
 	r.checkpoint() // all is open
 	left, err := filepath.Glob(filepath.Join(o.LSMDir, "*"))

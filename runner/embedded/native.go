@@ -25,7 +25,7 @@ func (a *attempt) tier(operator string, subtask int, restore *stage.Restore) fun
 	}
 	return func(o *heap.Options) error {
 		name := fmt.Sprintf("%s-%d", operator, subtask)
-		o.Share, o.Settle = a.disk.Share(), a.opts.incremental()
+		o.Share, o.Settle, o.Incremental = a.disk.Share(), a.opts.incremental(), a.opts.incremental()
 		stored, err := a.storedFor(operator, o)
 		if err != nil {
 			return unreadable(err)

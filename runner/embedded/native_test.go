@@ -194,11 +194,62 @@ func TestBadSharedFileIsNamed(t *testing.T) {
 	}
 }
 
+// batchEnd is a watermark: the next record is in another batch, for which room may have
+// to be made.
+var batchEnd = []jobtest.Item[string]{jobtest.WM[string](1)}
+
+// While all state is in memory its checkpoints are what has changed, and when it has
+// outgrown that, files of the databases. Each of them is restored, at any parallelism and
+// in either backend.
+func TestStateOutgrowsMemory(t *testing.T) {
+	few, many := numbered("k", 60), numbered("m", 400)
+	dir, open := t.TempDir(), jobtest.NewGate()
+	open.Open()
+	gates := []*jobtest.Gate{jobtest.NewGate(), jobtest.NewGate(), jobtest.NewGate()}
+	build := func(out *collect.Sink[string], g []*jobtest.Gate) func(*stream.Job) {
+		return countJob(out, script(records(few...), hold(g[0]), records(few[:6]...), hold(g[1]), records(many...), hold(g[2]), records(many...), records(few...)))
+	}
+	o := lsm(t)
+	o.LSMMemory = 160 << 10 // enough for the first tables of half of the key groups
+	o.Parallelism, o.Checkpoint.Retained = 2, 3
+	r := launch(t, dir, o, build(collect.New[string](), gates))
+	var ids []int64
+	for _, g := range gates {
+		r.reach(g)
+		ids = append(ids, r.checkpoint())
+		g.Open()
+	}
+	r.kill()
+	for i, id := range ids {
+		for _, op := range meta(t, dir, id).Operators {
+			for _, sub := range op.Subtasks {
+				if n := len(sub.Increments); i < 2 && (sub.Native != nil || n > i) || i == 2 && op.KeyFormat != nil && sub.Native == nil {
+					t.Errorf("checkpoint %d of operator %s: files of the database %v, changes %d", id, op.ID, sub.Native, n)
+				}
+			}
+		}
+		for n, o := range []embedded.Options{lsm(t), lsm(t), lsm(t), {}} {
+			out := collect.New[string]()
+			o.Parallelism = []int{2, 3, 1, 2}[n]
+			o.RestorePath = filepath.Join(dir, snapshot.CheckpointDir("test", id))
+			launch(t, t.TempDir(), o, build(out, []*jobtest.Gate{open, open, open})).end()
+			vals := slices.Concat(counted(2, 2, many...), counted(3, 3, few[:6]...), counted(2, 2, few[6:]...))
+			if i < 2 {
+				vals = append(vals, counted(1, 1, many...)...)
+			}
+			if i == 0 {
+				vals = append(vals, counted(2, 2, few[:6]...)...)
+			}
+			want(t, fmt.Sprintf("checkpoint %d at parallelism %d", id, o.Parallelism), out.Values(), vals...)
+		}
+	}
+}
+
 // A native savepoint has all of its files beside it, and restores from where it
 // was moved to, into either backend and at any parallelism.
 func TestNativeSavepointIsSelfContained(t *testing.T) {
 	gate, keys := jobtest.NewGate(), numbered("k", 200)
-	input := script(records(keys...), records(keys...), hold(gate), records(keys...))
+	input := script(records(keys[:100]...), batchEnd, records(keys[100:]...), records(keys...), hold(gate), records(keys...))
 	dir := t.TempDir()
 	o := lsm(t)
 	o.Parallelism = 2

@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/internal/entry"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/storage"
 	"github.com/weirstream/weir/internal/storage/mem"
 )
 
@@ -180,12 +181,20 @@ func (r *chained[K]) complete(i int) {
 // read returns the sections of the groups.
 func (c *chain[K]) read(t testing.TB, blobs *mem.Blobs, mine keygroup.Range) []section {
 	t.Helper()
-	ctx := context.Background()
-	files, err := snapshot.OpenChain(ctx, blobs, "", c.files, mine)
+	sections, err := readChain(blobs, "", c.files, mine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sections []section
+	return sections
+}
+
+// readChain returns the sections of the groups in the files of a chain.
+func readChain(blobs storage.Blobs, dir string, chain []snapshot.File, mine keygroup.Range) (sections []section, err error) {
+	ctx := context.Background()
+	files, err := snapshot.OpenChain(ctx, blobs, dir, chain, mine)
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range files.Groups() {
 		if !mine.Contains(g) {
 			continue
@@ -199,10 +208,10 @@ func (c *chain[K]) read(t testing.TB, blobs *mem.Blobs, mine keygroup.Range) []s
 			}
 		}
 		if !errors.Is(err, io.EOF) {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return sections
+	return sections, nil
 }
 
 // restored restores a snapshot at another parallelism, and compares all there is.

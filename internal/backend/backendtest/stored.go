@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -45,6 +47,48 @@ func (s *shelf) store(f *heap.Frozen, keep func(int64, *Stored, error)) func() {
 		}
 		keep(id, &Stored{s.blobs, dir, n, files, s.groups}, nil)
 	}
+}
+
+// described is a snapshot with what its store says of it.
+type described struct {
+	*heap.Frozen
+	states []snapshot.State
+	key    codec.Format
+}
+
+func (d described) States() []snapshot.State { return d.states }
+func (d described) KeyFormat() codec.Format  { return d.key }
+
+// chain returns the function that stores a snapshot as files of changes.
+func (s *shelf) chain(f *heap.Frozen, c *heap.Chain, of interface {
+	States() []snapshot.State
+	KeyFormat() codec.Format
+}, keep func(int64, []section, error)) func() {
+	s.last++
+	id, dir := s.last, snapshot.CheckpointDir("job", s.last)
+	up, part := s.uploads.Begin(id, s.blobs, dir, true), described{f, slices.Clone(of.States()), of.KeyFormat()}
+	return func() {
+		var sub snapshot.Subtask
+		if err := c.Store(context.Background(), part, up, &sub); err != nil {
+			keep(id, nil, err)
+			return
+		}
+		up.Done()
+		files := map[string]snapshot.File{}
+		for _, f := range up.Files() {
+			files[f.Name] = f
+		}
+		var chain []snapshot.File
+		for _, name := range sub.DataFiles() {
+			chain = append(chain, files[name])
+		}
+		sections, err := readChain(s.blobs, dir, chain, s.groups)
+		keep(id, sections, err)
+	}
+}
+
+func (m *moment[K]) keepSections(id int64, all []section, err error) {
+	m.id, m.sections, m.err = id, all, err
 }
 
 func (m *moment[K]) keep(id int64, s *Stored, err error) { m.id, m.stored, m.err = id, s, err }

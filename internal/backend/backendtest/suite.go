@@ -78,7 +78,7 @@ func model[K comparable](t *testing.T, b Backend, o Options, key func(*rand.Rand
 func colliding(t *testing.T, b Backend, o Options) {
 	for seed := range uint64(o.Seeds) {
 		r := newRun[int64](t, b, whole(), seed, func(r *rand.Rand) int64 { return r.Int64N(3000) })
-		r.finishes = false
+		r.finishes, r.rehashed = false, true
 		r.hash = func(k int64) uint32 { return 0xFFFFFF00 | uint32(k)&3 }
 		for range o.Steps {
 			r.step()
@@ -109,8 +109,12 @@ func (r *run[K]) takeAs(files bool) *moment[K] {
 	m := &moment[K]{model: clone(r.model), wm: r.wm, now: *r.now, done: make(chan struct{})}
 	f := r.store.Freeze()
 	store := func() { m.sections, m.err = encode(f) }
-	if files && r.backend.Reopen != nil {
+	switch chain := r.store.Chain(); {
+	case !files || r.backend.Reopen == nil:
+	case f.HasFiles():
 		store = r.shelf.store(f, m.keep)
+	case chain != nil && f.IsInMemory() && !r.rehashed:
+		store = r.shelf.chain(f, chain, r.store, m.keepSections)
 	}
 	go func() {
 		defer close(m.done)
@@ -186,11 +190,15 @@ func (r *run[K]) part(b Backend, all []*moment[K], sub, parallelism int) *run[K]
 	mine := keygroup.RangeOf(sub, parallelism, groups)
 	now := new(int64)
 	var stored []*Stored
+	asFiles := b.Reopen != nil
 	for _, m := range all {
 		*now = max(*now, m.now)
-		if m.stored != nil && b.Reopen != nil && m.stored.Groups.Intersect(mine).Len() > 0 {
+		if asFiles = asFiles && m.stored != nil; asFiles && m.stored.Groups.Intersect(mine).Len() > 0 {
 			stored = append(stored, m.stored)
 		}
+	}
+	if !asFiles {
+		stored = nil
 	}
 	o := newRunOf(r.t.(*testing.T), b, mine, uint64(sub), r.key, now, stored)
 	for _, m := range all {

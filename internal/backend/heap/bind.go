@@ -45,9 +45,10 @@ func (c *core) bind(hashes []uint32) {
 		}
 	}
 	switch {
+	case c.below.tier != nil: // admit has marked it
 	case c.increment.on:
 		c.noteBatch()
-	case c.newest != 0 && c.below.tier == nil:
+	case c.newest != 0:
 		c.preserveBatch()
 	}
 	c.touchFields()

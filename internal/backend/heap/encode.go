@@ -109,7 +109,7 @@ func (f *Frozen) collect(p *capture, since uint32) {
 	s.entries = resize(s.entries, int(p.used)*words)
 	s.wrapped = s.wrapped[:0]
 	n, written := 0, since
-	if !f.core.increment.on {
+	if f.removed == nil {
 		written = 0 // pages do not tell
 	}
 	for page := range uint32(len(p.array.pages)) {

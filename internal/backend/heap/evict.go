@@ -33,11 +33,15 @@ func (c *core) makeRoom(g int, n uint32) {
 			return
 		}
 	}
-	if grown := c.bytesOf(c.grownTo(t, n)); t.array == nil || c.below.share.Fits(grown-c.bytesOf(t.positions())) {
+	grown := c.bytesOf(c.grownTo(t, n))
+	if c.below.share.Fits(grown - c.bytesOf(t.positions())) {
 		c.grow(g, n)
 		return
 	}
-	c.evict(g, max(want, min(evictTogether, t.used/evictShare)))
+	c.leaveMemory()
+	if t.array != nil {
+		c.evict(g, max(want, min(evictTogether, t.used/evictShare)))
+	}
 	if t.used+n > t.limit {
 		c.grow(g, n) // the batch itself is what is too large
 	}
@@ -105,10 +109,10 @@ func (c *core) evictAt(g int, pos uint32) {
 	t := &c.tables[g]
 	p := c.at(t, pos)
 	c.preserveAt(g, t, pos)
+	present := *entry.Bits(p) & entry.Present
 	if m := c.markOf(p); c.changed(m) {
 		c.failed(c.writeBack(g, p, m.seq&belowBit != 0))
 	}
-	present := *entry.Bits(p) & entry.Present
 	if present != 0 {
 		c.below.groups[g].partial, c.below.written = true, true
 		c.detachTimers(g, p)
@@ -182,6 +186,7 @@ func (c *core) trim() {
 	if c.arena.Extent()-c.arena.Live() >= reserve || b.share.Fits(int64(max(chunk, reserve))) {
 		return
 	}
+	c.leaveMemory()
 	b.batch++ // the last batch is over
 	for range 4 * len(c.tables) {
 		g := b.turn

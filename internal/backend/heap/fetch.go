@@ -13,13 +13,14 @@ import (
 // reports whether there were any: entries may have moved then.
 func (c *core) admit(hashes []uint32) bool {
 	b := &c.below
+	if len(b.missing) == 0 {
+		c.pinBatch()
+		return false
+	}
 	for _, p := range c.ptrs {
 		if p != nil {
 			c.pin(p)
 		}
-	}
-	if len(b.missing) == 0 {
-		return false
 	}
 	c.sortMissing(hashes)
 	c.fetchMissing(hashes)
@@ -30,10 +31,22 @@ func (c *core) admit(hashes []uint32) bool {
 // pin preserves and marks an entry that is about to be used: it stays while
 // the batch lasts.
 func (c *core) pin(p unsafe.Pointer) {
+	c.increment.touched = c.seq
 	if c.newest != 0 {
 		c.preserveEntry(p)
 	}
 	c.note(p)
+}
+
+// pinBatch pins all entries of the batch.
+func (c *core) pinBatch() {
+	c.increment.touched = c.seq
+	if c.newest != 0 {
+		c.preserveBatch()
+	}
+	for _, p := range c.ptrs {
+		c.note(p)
+	}
 }
 
 // sortMissing brings the missing keys into the order of rows, each once.

@@ -184,6 +184,10 @@ func (c *core) reclaim() {
 		c.thaw(f)
 		return true
 	})
+	c.findNewest()
+}
+
+func (c *core) findNewest() {
 	c.newest = 0
 	if n := len(c.pending); n > 0 {
 		c.newest = c.pending[n-1].seq

@@ -65,6 +65,15 @@ func (c *core) startIncrements() {
 	c.chain = &Chain{}
 }
 
+// leaveMemory says that the state has outgrown its memory: what has changed is from
+// now on told by the tier's files.
+func (c *core) leaveMemory() {
+	if c.increment.on {
+		c.increment.on, c.increment.removed, c.increment.spare = false, nil, nil
+		c.findNewest()
+	}
+}
+
 // Chain makes files of the snapshots of the store; nil if changes are not known.
 func (c *core) Chain() *Chain { return c.chain }
 

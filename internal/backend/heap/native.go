@@ -64,6 +64,10 @@ func (s *storedFiles) keep(files []TierFile) {
 	}
 }
 
+// IsInMemory tells whether all that the snapshot holds lay in memory: such a
+// snapshot can be stored by a Chain.
+func (f *Frozen) IsInMemory() bool { return f.settling == nil }
+
 // HasFiles tells whether the snapshot can be stored as files of the tier.
 func (f *Frozen) HasFiles() bool { return f.settling != nil && f.core.below.settles }
 

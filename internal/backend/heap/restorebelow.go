@@ -66,6 +66,7 @@ func (s *Store[K]) restoreGroup() error {
 	if s.below.share.Fits(s.bytesOf(uint32(4*keys)) + 2*int64(size)) {
 		err = s.restoreTable()
 	} else {
+		s.leaveMemory()
 		err = s.restoreRows()
 	}
 	clear(b.restoring)

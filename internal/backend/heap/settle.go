@@ -77,13 +77,14 @@ func (s *settling) skip() {
 // not, as its tables hold all there is.
 func (c *core) startSettling() *settling {
 	b := &c.below
-	partial := b.settles
+	partial := b.settles && !c.increment.on
 	for i := range b.groups {
 		partial = partial || b.groups[i].partial
 	}
 	if !partial {
 		return nil
 	}
+	c.leaveMemory()
 	b.written = true
 	if last := b.last; last != nil && last.isOver() && !last.skipped {
 		last.prev = nil // nobody looks beyond it any more

@@ -42,10 +42,12 @@ type Options struct {
 	// be able to refer to.
 	Stored []snapshot.NativeFile
 	// Settle makes every snapshot settle into the tier, also where all state fits
-	// into memory: so it can be stored as the files of the tier.
+	// into memory: so it can be stored as the files of the tier. With Incremental
+	// that begins when the state outgrows its memory.
 	Settle bool
 	// Incremental lets snapshots be encoded as what has changed since an earlier
-	// one (Frozen.EncodeChanges). It takes 8 bytes per key. A store with a tier has none of it.
+	// one (Frozen.EncodeChanges), as long as a store with a tier fits into its
+	// memory. It takes 8 bytes per key, which a store with a tier has anyway.
 	Incremental bool
 }
 
@@ -197,7 +199,7 @@ func (s *Store[K]) init(o Options) (err error) {
 		s.below.init(&o)
 	}
 	s.snapshots.init(size)
-	if o.Incremental && o.Tier == nil {
+	if o.Incremental && !o.Filled {
 		s.startIncrements()
 	}
 	o.Cursor.Arena = s.arena

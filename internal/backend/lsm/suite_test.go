@@ -86,6 +86,18 @@ func incremental(name string, bytes int64) backendtest.Backend {
 	return b
 }
 
+// both is a backend whose snapshots are stored as changes while all is in
+// memory, and then as files.
+func both(name string, bytes int64) backendtest.Backend {
+	b := incremental(name, bytes)
+	prepare := b.Prepare
+	b.Prepare = func(t testing.TB, o *heap.Options) {
+		prepare(t, o)
+		o.Incremental = true
+	}
+	return b
+}
+
 // eachKey makes n keys, from the first on, current one after the other.
 func eachKey(s *heap.Store[int64], first, n int64, fn func(k int64)) {
 	h, _ := keygroup.NewHasher[int64]()
@@ -101,9 +113,15 @@ func eachKey(s *heap.Store[int64], first, n int64, fn func(k int64)) {
 // from disk and evicted again; with some; and with enough for all.
 func TestSuite(t *testing.T) {
 	for _, b := range []backendtest.Backend{backend("tiny", 1000), backend("small", 400<<10), backend("ample", 64<<20),
-		incremental("tiny and incremental", 1000), incremental("small and incremental", 400<<10), incremental("ample and incremental", 64<<20)} {
+		incremental("tiny and incremental", 1000), incremental("small and incremental", 400<<10), incremental("ample and incremental", 64<<20),
+		both("small at last", 400<<10), both("less at last", 100<<10), both("ample at last", 64<<20)} {
 		t.Run(b.Name, func(t *testing.T) {
 			backendtest.Run(t, b, backendtest.Options{Seeds: *seeds, Steps: 120, Brief: !strings.HasPrefix(b.Name, "tiny"), Others: []backendtest.Backend{backendtest.Heap, backend("other", 20<<10)}})
 		})
 	}
+}
+
+// While all state is in memory, snapshots are those of the heap.
+func TestIncrementsInMemory(t *testing.T) {
+	backendtest.RunIncrements(t, both("ample at last", 64<<20), backendtest.Options{Seeds: *seeds, Steps: 150})
 }
