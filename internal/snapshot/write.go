@@ -36,6 +36,9 @@ type GroupWriter struct {
 	operator    string
 	parts       []part
 	open        bool
+	// plain is how many chunks of the section are yet to be stored as they are,
+	// because doubts before them, each after twice as many, have not shrunk.
+	plain, doubts int
 }
 
 // part is where the sections of an operator begin in a payload.
@@ -87,6 +90,7 @@ func (g *GroupWriter) Section(operator string, key codec.Format, st State, count
 		g.parts = append(g.parts, part{operator, g.out.size - g.start})
 		g.operator = operator
 	}
+	g.plain, g.doubts = 0, 0
 	g.raw = appendSectionHeader(g.raw, operator, &key, &st, count, len(data))
 	if len(g.raw)+len(data) > g.chunkSize() {
 		g.endChunk()
@@ -168,6 +172,10 @@ func (g *GroupWriter) chunk(raw []byte) {
 	g.out.flushIfLarge()
 }
 
+// mostDoubts bounds how many chunks are stored as they are before the next is
+// compressed: 1, 2, 4, 8, 16 and 16 again.
+const mostDoubts = 4
+
 // compress puts the stored form of raw behind the room for the chunk's header
 // in the output buffer, whose length stays, and returns its length.
 func (g *GroupWriter) compress(raw []byte) (int, Compression) {
@@ -176,8 +184,17 @@ func (g *GroupWriter) compress(raw []byte) (int, Compression) {
 	worth := len(raw) - len(raw)/16 // below that, reading would only be slower
 	switch g.compression {
 	case S2:
+		if g.plain > 0 {
+			g.plain--
+			break
+		}
 		if n := len(s2.Encode(room, raw)); n < worth {
+			g.doubts = 0
 			return n, S2
+		}
+		if len(raw) == fastChunk { // of less it would say little
+			g.plain = 1 << min(g.doubts, mostDoubts)
+			g.doubts++
 		}
 	case Zstd:
 		if packed := g.encoder().EncodeAll(raw, room[:0]); len(packed) < worth {

@@ -180,6 +180,32 @@ func TestCompressionShrinks(t *testing.T) {
 	}
 }
 
+// What does not shrink is not compressed again and again, but what follows it is:
+// in the same section before long, in the next one at once.
+func TestCompressionGivesUpAndComesBack(t *testing.T) {
+	noise := make([]byte, 40*fastChunk)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	text := bytes.Repeat([]byte("abcdefgh"), 40*fastChunk/8)
+	other := countState
+	other.Name = "other"
+	mixed := map[int][]section{1: {
+		{SectionHeader{Operator: "op", State: countState}, slices.Concat(noise, text)},
+		{SectionHeader{Operator: "op", State: other}, text},
+	}}
+	data, file := writeFile(t, S2, mixed)
+	if most := len(noise) + 17*fastChunk + 2*len(text)/20; len(data) > most {
+		t.Errorf("%d bytes, want at most %d", len(data), most)
+	}
+	blobs := mem.New()
+	store(t, blobs, "data", data)
+	got, err := readFile(t.Context(), blobs, "data", file)
+	check(t, err)
+	equalGroups(t, got, mixed)
+}
+
 func TestReadOperator(t *testing.T) {
 	content := sample(2*maxChunk + 5)
 	data, file := writeFile(t, S2, content)
