@@ -72,8 +72,7 @@ func (l *load) room() error {
 		}
 	}
 	t := l.tier
-	t.loads++
-	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("%s%d", loadPrefix, t.loads))
+	name := t.disk.fs.PathJoin(t.dir, fmt.Sprintf("%s%d", loadPrefix, t.loads.Add(1)))
 	f, err := t.disk.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return advise(err)

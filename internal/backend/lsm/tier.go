@@ -21,8 +21,9 @@ type Tier struct {
 	db      *pebble.DB
 	stored  []snapshot.NativeFile
 	// loads numbers the files that are loaded, captures those that are captured.
-	loads, captures int
-	health          *health
+	loads    atomic.Int64
+	captures int
+	health   *health
 	// dirty says that something is in the memtable, flushing ends the last flush
 	// that was asked for.
 	dirty    atomic.Bool
