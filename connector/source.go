@@ -47,6 +47,16 @@ type Source[T any, S Split, E any] interface {
 // a job whose exactly-once sinks it feeds warns of that when it starts.
 type Rewinder interface{ CanRewind() bool }
 
+// SplitReassigner is a Source that says whether the splits of a snapshot go
+// back to the enumerator when a job is restored, by AddSplitsBack, to be dealt
+// out anew over the readers there are now. Of one that does not implement it
+// each reader goes on with the splits it had; if their number has changed, the
+// splits are dealt out in turn.
+//
+// An enumerator that holds such splits back lets event time pass them: it
+// should assign them all as soon as the readers are there.
+type SplitReassigner interface{ ReassignSplits() bool }
+
 // Enumerator discovers splits and assigns them to readers. All its methods,
 // and the handlers of CallAsync, run on one goroutine. None may block:
 // blocking work belongs into CallAsync.
@@ -58,7 +68,11 @@ type Enumerator[S Split, E any] interface {
 	// HandleSplitRequest answers a reader that asked for work.
 	HandleSplitRequest(subtask int, host string) error
 	// AddSplitsBack returns splits that were assigned to a reader since the
-	// last completed checkpoint and that the reader, having failed, lost.
+	// last completed checkpoint and that the reader, having failed, lost. If
+	// the source is a SplitReassigner it is also called after a restore,
+	// between Start and the first AddReader, for each reader of the snapshot
+	// that had splits, with their positions: subtask may then be one that there
+	// is no more.
 	AddSplitsBack(splits []S, subtask int) error
 	// HandleSourceEvent receives an event that a reader sent.
 	HandleSourceEvent(subtask int, event any) error

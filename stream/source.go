@@ -64,6 +64,12 @@ func (b sourceBody[T, S, E]) CanRewind() bool {
 	return !ok || r.CanRewind()
 }
 
+// ReassignSplits implements connector.SplitReassigner.
+func (b sourceBody[T, S, E]) ReassignSplits() bool {
+	r, ok := b.src.(connector.SplitReassigner)
+	return ok && r.ReassignSplits()
+}
+
 // CheckRestore implements stage.RestoreChecker.
 func (b sourceBody[T, S, E]) CheckRestore(op *snapshot.Operator) error {
 	if err := b.checkStored(op); err != nil {
@@ -129,7 +135,7 @@ func (b sourceBody[T, S, E]) NewEnumerator(c stage.EnumeratorContext, restored [
 	if err != nil {
 		return nil, err
 	}
-	return &enumerator[S, E]{inner: inner, codec: b.src.EnumeratorCodec()}, nil
+	return &enumerator[S, E]{inner: inner, codec: b.src.EnumeratorCodec(), decode: b.decodeSplits}, nil
 }
 
 // DescribeSplit implements stage.SplitDescriber.
@@ -146,14 +152,23 @@ func (b sourceBody[T, S, E]) DescribeSplit(data []byte) (id, position string, er
 
 // enumerator erases the types of an enumerator.
 type enumerator[S connector.Split, E any] struct {
-	inner connector.Enumerator[S, E]
-	codec codec.Codec[E]
+	inner  connector.Enumerator[S, E]
+	codec  codec.Codec[E]
+	decode func([][]byte) ([]S, error)
 }
 
 func (e *enumerator[S, E]) Start() error                      { return e.inner.Start() }
 func (e *enumerator[S, E]) AddReader(subtask int) error       { return e.inner.AddReader(subtask) }
 func (e *enumerator[S, E]) CheckpointComplete(id int64) error { return e.inner.CheckpointComplete(id) }
 func (e *enumerator[S, E]) Close() error                      { return e.inner.Close() }
+
+func (e *enumerator[S, E]) AddSplitsBack(encoded [][]byte, subtask int) error {
+	splits, err := e.decode(encoded)
+	if err != nil {
+		return err
+	}
+	return e.inner.AddSplitsBack(splits, subtask)
+}
 
 func (e *enumerator[S, E]) Message(m stage.ReaderMessage) error {
 	if m.Request {

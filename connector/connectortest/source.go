@@ -66,7 +66,8 @@ type observer[T any] interface {
 }
 
 // StartSource starts a source, from a snapshot unless that is nil. Restored
-// splits are dealt out in turn. The log, if any, is taken from c, which may be
+// splits are dealt out in turn, or go back to the enumerator of a
+// connector.SplitReassigner, each as if it came from a reader of its own. The log, if any, is taken from c, which may be
 // nil.
 func StartSource[T any, S connector.Split, E any](src connector.Source[T, S, E], parallelism int, from *SourceSnapshot, c *Context) (*SourceRun[T, S, E], error) {
 	if c == nil {
@@ -96,6 +97,10 @@ func (r *SourceRun[T, S, E]) start(parallelism int, from *SourceSnapshot) (err e
 			return err
 		}
 	}
+	var back []S
+	if ra, ok := r.source.(connector.SplitReassigner); ok && ra.ReassignSplits() {
+		splits, back = nil, splits
+	}
 	r.completed.splits = make([][]S, parallelism)
 	for i, s := range splits {
 		r.completed.splits[i%parallelism] = append(r.completed.splits[i%parallelism], s)
@@ -112,6 +117,11 @@ func (r *SourceRun[T, S, E]) start(parallelism int, from *SourceSnapshot) (err e
 	}
 	if err := r.enumerator.Start(); err != nil {
 		return err
+	}
+	for i, s := range back {
+		if err := r.enumerator.AddSplitsBack([]S{s}, i); err != nil {
+			return err
+		}
 	}
 	for i := range r.readers {
 		r.registered = append(r.registered, i)

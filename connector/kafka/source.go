@@ -88,6 +88,10 @@ func newSourceConfig(topic string, opts []SourceOption) sourceConfig {
 	return c
 }
 
+// ReassignSplits implements connector.SplitReassigner: after a restore, too,
+// each partition is with its owner, and those of a topic are spread evenly.
+func (s *TopicSource[T]) ReassignSplits() bool { return true }
+
 // Topics reads these topics as well.
 func Topics(names ...string) SourceOption {
 	return sourceOption(func(c *sourceConfig) { c.topics = append(c.topics, names...) })

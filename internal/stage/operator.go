@@ -237,6 +237,8 @@ type SourceBody interface {
 	Body
 	Bounded() bool
 	EnumeratorFormat() codec.Format
+	// ReassignSplits tells that restored splits go to the enumerator.
+	ReassignSplits() bool
 	// NewEnumerator makes the enumerator, of the encoded state if restored is
 	// not nil.
 	NewEnumerator(c EnumeratorContext, restored []byte) (Enumerator, error)
@@ -270,6 +272,8 @@ type EnumeratorContext interface {
 type Enumerator interface {
 	Start() error
 	AddReader(subtask int) error
+	// AddSplitsBack takes splits encoded by the source's split codec.
+	AddSplitsBack(splits [][]byte, subtask int) error
 	Message(m ReaderMessage) error
 	Snapshot(checkpoint int64) ([]byte, error)
 	CheckpointComplete(checkpoint int64) error

@@ -267,10 +267,17 @@ func (a *attempt) makeEnumerators() {
 			continue
 		}
 		var state []byte
+		var back [][][]byte
 		if a.restored != nil && a.restored.ops[n.ID] != nil {
-			state = a.restored.ops[n.ID].Enumerator
+			op := a.restored.ops[n.ID]
+			state = op.Enumerator
+			if b.ReassignSplits() {
+				back = splitsBack(op)
+			}
 		}
-		a.enumerators[n.ID] = newEnumerator(n.ID, b, a.wiring.sources[n.ID], state, a.job.log)
+		e := newEnumerator(n.ID, b, a.wiring.sources[n.ID], state, a.job.log)
+		e.back = back
+		a.enumerators[n.ID] = e
 	}
 }
 

@@ -20,6 +20,9 @@ type enumerator struct {
 	readers     []*stage.Task // by subtask
 	body        stage.SourceBody
 	restored    []byte
+	// back are the restored splits, by former subtask, that the enumerator is
+	// to deal out anew.
+	back [][][]byte
 
 	ctx  context.Context // of the attempt; set by Run
 	mu   sync.Mutex
@@ -52,8 +55,9 @@ func (e *enumerator) post(f func() error) {
 	}
 }
 
-// Run makes the enumerator, starts it, registers the readers, and works until
-// ctx ends or a callback fails.
+// Run makes the enumerator, starts it, gives it back what it is to deal out
+// anew, registers the readers, and works until ctx ends or a callback fails.
+// Snapshots come behind all of that.
 func (e *enumerator) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	e.ctx = ctx
@@ -104,6 +108,15 @@ func (e *enumerator) start() error {
 	if err := inner.Start(); err != nil {
 		return err
 	}
+	for subtask, splits := range e.back {
+		if len(splits) == 0 {
+			continue
+		}
+		if err := inner.AddSplitsBack(splits, subtask); err != nil {
+			return err
+		}
+	}
+	e.back = nil
 	for i := range e.readers {
 		e.registered[i] = true
 		if err := inner.AddReader(i); err != nil {

@@ -118,7 +118,10 @@ func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parall
 		return nil, nil
 	}
 	op := r.ops[n.ID]
-	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Splits: splitsFor(op, subtask, parallelism), Ended: ended(op, subtask, parallelism)}
+	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Ended: ended(op, subtask, parallelism)}
+	if b, ok := n.Body.(stage.SourceBody); !ok || !b.ReassignSplits() {
+		out.Splits = splitsFor(op, subtask, parallelism)
+	}
 	if op.KeyFormat != nil {
 		out.KeyFormat = *op.KeyFormat
 	}
@@ -167,6 +170,15 @@ func splitsFor(op *snapshot.Operator, subtask, parallelism int) [][]byte {
 		}
 	}
 	return mine
+}
+
+// splitsBack are the splits by the subtask that had them.
+func splitsBack(op *snapshot.Operator) [][][]byte {
+	back := make([][][]byte, len(op.Subtasks))
+	for i, s := range op.Subtasks {
+		back[i] = s.Splits
+	}
+	return back
 }
 
 // ended tells whether a subtask has nothing left to say at its end: if all had
