@@ -390,6 +390,24 @@ func TestF01ReaderFails(t *testing.T) {
 	}
 }
 
+// A reader that had asked in vain fails: what it had read goes to who asks next,
+// not to the reader that is no more.
+func TestF01ReaderFailsWhileItWaits(t *testing.T) {
+	src := Source(".", Lines(blockOf(8)), In(FS(files("a", numbered(10, 20)))), Watch(time.Hour))
+	r := start(t, src, 1, nil, nil)
+	e := r.Enumerator().(*enumerator)
+	if err := r.Until(deadline(t), func() bool { return len(r.Records()) == 10 && len(e.waiting) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.FailReader(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Count(deadline(t), 10); err != nil {
+		t.Fatal(err)
+	}
+	want(t, r.Values(), strings.Fields(numbered(10, 20))...)
+}
+
 func TestPositionOfASplit(t *testing.T) {
 	for want, s := range map[string]Split{
 		"the beginning":           {Next: Begin},

@@ -149,8 +149,13 @@ func (e *enumerator) failed(err error) error {
 
 // AddReader forgets what an earlier reader of the subtask asked for.
 func (e *enumerator) AddReader(subtask int) error {
-	e.waiting = slices.DeleteFunc(e.waiting, func(s int) bool { return s == subtask })
+	e.forget(subtask)
 	return nil
+}
+
+// forget drops what a subtask's reader asked for.
+func (e *enumerator) forget(subtask int) {
+	e.waiting = slices.DeleteFunc(e.waiting, func(s int) bool { return s == subtask })
 }
 
 func (e *enumerator) HandleSplitRequest(subtask int, _ string) error {
@@ -188,8 +193,10 @@ func (e *enumerator) serveWaiting() error {
 	return nil
 }
 
-// AddSplitsBack puts the splits before the others: they are older.
-func (e *enumerator) AddSplitsBack(splits []Split, _ int) error {
+// AddSplitsBack puts the splits before the others: they are older. Their reader,
+// which may have asked for more, is gone.
+func (e *enumerator) AddSplitsBack(splits []Split, subtask int) error {
+	e.forget(subtask)
 	e.unassigned = append(slices.Clone(splits), e.unassigned...)
 	if !e.ready {
 		return nil
