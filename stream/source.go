@@ -221,6 +221,7 @@ type sourceOp[T any, S connector.Split, E any] struct {
 	out    *connector.Output[T]
 	splits *watermark.Splits[T]
 	active func()
+	align  aligner
 
 	// rest is what a punctuated watermark cut off the last batch.
 	rest   stage.Rows[T]
@@ -250,6 +251,7 @@ func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
 	}
 	o.out = connector.NewOutput[T](limit)
 	o.splits = watermark.NewSplits(o.body.strategy)
+	o.align.join(c, o.body.strategy.Alignment())
 	o.codec = o.body.src.SplitCodec()
 	r, err := o.body.src.NewReader(readerContext{c})
 	if err != nil {
@@ -305,8 +307,19 @@ func (o *sourceOp[T, S, E]) Event(e stage.SourceEvent) error {
 }
 
 func (o *sourceOp[T, S, E]) Poll() (connector.Status, bool, error) {
+	st, forward, err := o.poll()
+	if st == connector.End {
+		o.align.leave()
+	}
+	return st, forward, err
+}
+
+func (o *sourceOp[T, S, E]) poll() (connector.Status, bool, error) {
 	if len(o.rest.Vals) > 0 {
 		return o.pass(o.status)
+	}
+	if held, err := o.isHeld(); held || err != nil {
+		return connector.Nothing, false, err
 	}
 	o.out.Reset()
 	o.runs = anyCode
@@ -361,8 +374,9 @@ func (o *sourceOp[T, S, E]) finishSplits() bool {
 }
 
 func (o *sourceOp[T, S, E]) Watermark(now int64, backPressured bool) (int64, bool) {
-	o.splits.Tick(now, !backPressured)
+	o.splits.Tick(now, !backPressured && !o.align.wasHeld)
 	o.splits.Advance()
+	o.align.report(now, o.splits.Watermark(), o.splits.Idle())
 	if n := o.splits.Ahead(); n > 0 {
 		o.ctx.Metrics.Counter("recordsAhead").Store(n)
 	}
@@ -396,6 +410,7 @@ func (o *sourceOp[T, S, E]) CheckpointComplete(id int64) error {
 }
 
 func (o *sourceOp[T, S, E]) Close() error {
+	o.align.leave()
 	if o.reader == nil {
 		return nil
 	}

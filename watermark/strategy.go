@@ -16,6 +16,7 @@ type Strategy[T any] struct {
 	idle     int64
 	maxAhead int64
 	limited  bool
+	align    Alignment
 	err      error
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/alignment"
 	"github.com/weirstream/weir/internal/backend/heap"
 	"github.com/weirstream/weir/internal/keygroup"
 	"github.com/weirstream/weir/internal/memory"
@@ -182,6 +183,8 @@ type Context struct {
 	// ToEnumerator sends a message to the source's enumerator; callable from
 	// any goroutine. nil for operators that are no source.
 	ToEnumerator func(ReaderMessage)
+	// Alignment is where the sources of the attempt align their watermarks.
+	Alignment *alignment.Groups
 	// PollLimit bounds the records of one poll of a source below those of a
 	// batch; 0 does not.
 	PollLimit int

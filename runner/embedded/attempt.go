@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/alignment"
 	"github.com/weirstream/weir/internal/backend/lsm"
 	coord "github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/exchange"
@@ -47,6 +48,8 @@ type attempt struct {
 	gate        gate
 	// uploads are what tasks write the files of snapshots by.
 	uploads map[stage.TaskID]*snapshot.Uploads
+	// alignment is where sources wait for others.
+	alignment alignment.Groups
 	// disk is nil if all state is in memory.
 	disk *lsm.Disk
 

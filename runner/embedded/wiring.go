@@ -157,6 +157,7 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
 		Metrics: m, Now: w.attempt.now, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
 		Incremental: o.Checkpoint.Incremental && o.Checkpoint.Enabled(),
+		Alignment:   &w.attempt.alignment,
 		Pool:        w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask, restore),
 	}
 	if o.Checkpoint.Interval > 0 {
