@@ -41,12 +41,18 @@ func (s *shelf) store(f *heap.Frozen, keep func(int64, *Stored, error)) func() {
 			return
 		}
 		up.Done()
-		files := map[string]snapshot.File{}
-		for _, f := range up.Files() {
-			files[f.Name] = f
-		}
+		files := byName(up)
 		keep(id, &Stored{s.blobs, dir, n, files, s.groups}, nil)
 	}
+}
+
+// byName are the files that a snapshot lists.
+func byName(up *snapshot.Upload) map[string]snapshot.File {
+	files := map[string]snapshot.File{}
+	for _, f := range up.Files() {
+		files[f.Name] = f
+	}
+	return files
 }
 
 // described is a snapshot with what its store says of it.
@@ -74,10 +80,7 @@ func (s *shelf) chain(f *heap.Frozen, c *heap.Chain, of interface {
 			return
 		}
 		up.Done()
-		files := map[string]snapshot.File{}
-		for _, f := range up.Files() {
-			files[f.Name] = f
-		}
+		files := byName(up)
 		var chain []snapshot.File
 		for _, name := range sub.DataFiles() {
 			chain = append(chain, files[name])
