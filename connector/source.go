@@ -115,6 +115,27 @@ type EnumeratorContext[S Split] interface {
 	// RunInCoordinator runs fn on the enumerator's goroutine. It may be
 	// called from any goroutine.
 	RunInCoordinator(fn func() error)
+	// Config is that of the job. It, Count and SetGauge may be called from any
+	// goroutine.
+	Config() Config
+	// Count adds to a named counter of the source, and SetGauge sets a value,
+	// as with a ReaderContext.
+	Count(name string, n int64)
+	SetGauge(name, split string, value int64)
+}
+
+// Config is what a source may know of the job it runs in.
+type Config struct {
+	Job string
+	// Operator is the source's id.
+	Operator string
+	// Attempt counts the attempts of the job, over restarts of the process.
+	Attempt int64
+	// MaxParallelism is the highest number of readers the source may ever have
+	// in this job.
+	MaxParallelism int
+	// CheckpointInterval and CheckpointTimeout are 0 without checkpoints.
+	CheckpointInterval, CheckpointTimeout time.Duration
 }
 
 // ReaderContext is what a reader may use of the engine.
@@ -126,6 +147,11 @@ type ReaderContext interface {
 	// Subtask is the reader's number, from 0, of Parallelism.
 	Subtask() int
 	Parallelism() int
+	// Host is the name of the machine, which RequestSplit passes on to the
+	// enumerator, "" if it has none.
+	Host() string
+	// Config is that of the job.
+	Config() Config
 	// Wake tells the engine to poll again. It may be called from any
 	// goroutine, at any time, and never blocks. A reader that returned
 	// Nothing is polled again only after Wake (or AddSplits and the like).
@@ -137,6 +163,11 @@ type ReaderContext interface {
 	// Count adds to a named counter of the source, for example
 	// "recordsSkipped". It may be called from any goroutine.
 	Count(name string, n int64)
+	// SetGauge sets a named value that goes up and down, for example
+	// "pendingRecords", of a split; split is "" for one of the reader as a
+	// whole. Values of a split go when the split has finished, all with the
+	// attempt. It may be called from any goroutine.
+	SetGauge(name, split string, value int64)
 }
 
 // Status is what a poll found.
@@ -190,6 +221,7 @@ type Output[T any] struct {
 	Times []int64
 
 	split    string
+	opened   []string
 	finished []string
 	limit    int
 }
@@ -202,7 +234,8 @@ func NewOutput[T any](limit int) *Output[T] {
 
 // Reset empties the output for the next poll.
 func (o *Output[T]) Reset() {
-	o.Vals, o.Times, o.split, o.finished = o.Vals[:0], o.Times[:0], "", o.finished[:0]
+	o.Vals, o.Times, o.split = o.Vals[:0], o.Times[:0], ""
+	o.opened, o.finished = o.opened[:0], o.finished[:0]
 }
 
 // SetSplit names the split whose records this poll emits: its watermark is
@@ -211,6 +244,14 @@ func (o *Output[T]) SetSplit(id string) { o.split = id }
 
 // SplitID returns what SetSplit set, "" if nothing.
 func (o *Output[T]) SplitID() string { return o.split }
+
+// OpenSplit tells of a split that was not assigned, as a reader that divides its
+// splits further has: from now on it holds back event time like one that was,
+// until FinishSplit. SetSplit alone opens a split at its first records.
+func (o *Output[T]) OpenSplit(id string) { o.opened = append(o.opened, id) }
+
+// OpenedSplits returns what OpenSplit was told since Reset.
+func (o *Output[T]) OpenedSplits() []string { return o.opened }
 
 // FinishSplit says that a split brings nothing after what this poll emits: it
 // no longer holds back event time.

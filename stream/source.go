@@ -327,6 +327,9 @@ func (o *sourceOp[T, S, E]) poll() (connector.Status, bool, error) {
 	if err != nil {
 		return st, false, o.fail(err)
 	}
+	for _, id := range o.out.OpenedSplits() {
+		o.splits.Add(id)
+	}
 	n := len(o.out.Vals)
 	if n == 0 {
 		o.runs = noCode
@@ -369,6 +372,7 @@ func (o *sourceOp[T, S, E]) finishSplits() bool {
 	ids := o.out.FinishedSplits()
 	for _, id := range ids {
 		o.splits.Release(id)
+		o.ctx.Metrics.DropGauges(id)
 	}
 	return len(ids) > 0
 }
@@ -434,6 +438,16 @@ func (r readerContext) SendEvent(event any) {
 }
 
 func (r readerContext) RequestSplit() {
+	r.c.ToEnumerator(stage.ReaderMessage{Subtask: r.c.Subtask, Request: true, Host: r.Host()})
+}
+
+func (r readerContext) Host() string {
 	host, _ := os.Hostname()
-	r.c.ToEnumerator(stage.ReaderMessage{Subtask: r.c.Subtask, Request: true, Host: host})
+	return host
+}
+
+func (r readerContext) Config() connector.Config { return r.c.Config() }
+
+func (r readerContext) SetGauge(name, split string, value int64) {
+	r.c.Metrics.SetGauge(stage.GaugeID{Name: name, Split: split}, value)
 }

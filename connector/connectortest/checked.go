@@ -165,6 +165,7 @@ func (r *checked[T, S, E]) noMore(subtask int) { r.watched[subtask].noMore = tru
 
 func (r *checked[T, S, E]) polled(subtask int, out *connector.Output[T], status connector.Status) error {
 	w := r.watched[subtask]
+	r.added(subtask, out.OpenedSplits())
 	split := out.SplitID()
 	switch {
 	case len(out.Vals) == 0:

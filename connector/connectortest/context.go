@@ -26,8 +26,12 @@ type Context struct {
 	SubtaskCount  int
 	Interval      time.Duration
 	Timeout       time.Duration
-	mu            sync.Mutex
-	counters      map[string]int64
+	// Hosts names the machine of each reader's subtask; those beyond it have
+	// none.
+	Hosts    []string
+	mu       sync.Mutex
+	counters map[string]int64
+	gauges   map[[2]string]int64
 }
 
 // Context returns Ctx, or the background context.
@@ -88,4 +92,37 @@ func (c *Context) Counter(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counters[name]
+}
+
+// Config returns what a source may know of its job.
+func (c *Context) Config() connector.Config {
+	return connector.Config{
+		Job: c.JobName, Operator: c.OperatorID, Attempt: c.AttemptNumber, MaxParallelism: 128,
+		CheckpointInterval: c.Interval, CheckpointTimeout: c.Timeout,
+	}
+}
+
+func (c *Context) host(subtask int) string {
+	if subtask < len(c.Hosts) {
+		return c.Hosts[subtask]
+	}
+	return ""
+}
+
+// SetGauge sets a value.
+func (c *Context) SetGauge(name, split string, value int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gauges == nil {
+		c.gauges = map[[2]string]int64{}
+	}
+	c.gauges[[2]string{name, split}] = value
+}
+
+// Gauge returns the last value set, of whichever subtask.
+func (c *Context) Gauge(name, split string) (value int64, set bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	value, set = c.gauges[[2]string{name, split}]
+	return value, set
 }

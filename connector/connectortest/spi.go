@@ -71,6 +71,12 @@ func (c enumeratorContext[T, S, E]) reader(subtask int) (*sourceReader[T, S], er
 	return nil, fmt.Errorf("reader %d is not registered", subtask)
 }
 
+func (c enumeratorContext[T, S, E]) Config() connector.Config   { return c.run.Context.Config() }
+func (c enumeratorContext[T, S, E]) Count(name string, n int64) { c.run.Context.Count(name, n) }
+func (c enumeratorContext[T, S, E]) SetGauge(name, split string, value int64) {
+	c.run.Context.SetGauge(name, split, value)
+}
+
 func (c enumeratorContext[T, S, E]) RunInCoordinator(fn func() error) { c.run.post(fn) }
 
 func (c enumeratorContext[T, S, E]) CallAsync(call func(context.Context) (any, error), handle func(any, error) error, delay, period time.Duration) {
@@ -134,7 +140,7 @@ func (c readerContext[T, S, E]) Wake() {
 }
 
 func (c readerContext[T, S, E]) RequestSplit() {
-	c.tell(func() error { return c.run.enumerator.HandleSplitRequest(c.subtask, "") })
+	c.tell(func() error { return c.run.enumerator.HandleSplitRequest(c.subtask, c.Host()) })
 }
 
 func (c readerContext[T, S, E]) SendEvent(event any) {
@@ -152,3 +158,8 @@ func (c readerContext[T, S, E]) tell(f func() error) {
 }
 
 func (c readerContext[T, S, E]) Count(name string, n int64) { c.run.Context.Count(name, n) }
+func (c readerContext[T, S, E]) SetGauge(name, split string, value int64) {
+	c.run.Context.SetGauge(name, split, value)
+}
+func (c readerContext[T, S, E]) Config() connector.Config { return c.run.Context.Config() }
+func (c readerContext[T, S, E]) Host() string             { return c.run.Context.host(c.subtask) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/weirstream/weir/connector/connectortest"
 )
 
 // open begins a transaction with values, which the caller ends.
@@ -151,7 +152,7 @@ func TestFailure53LookLeavesRecordsToTheClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := newFetcher(&src.config, cl, src.decode(nil), nil, nil)
+			f := newFetcher(&src.config, cl, src.decode(nil), &connectortest.Context{}, nil)
 			r := &reading{Split: Split{Topic: topic, TopicID: listed[topic].ID, Next: test.next, Stop: test.stop}}
 			for again := []*reading{r}; len(again) > 0; {
 				again = f.look(c.deadline(), listed[topic].Partitions[0].Leader, again)

@@ -28,6 +28,7 @@ type fetcher[T any] struct {
 	values [][]byte // of records that are decoded together
 	single int      // how many of the next records are decoded one by one
 	count  func(string, int64)
+	gauge  func(name, split string, value int64)
 	admit  admission
 
 	warning splitreader.PanicWarning
@@ -51,6 +52,7 @@ type reading struct {
 	id   string
 	seen int64 // Next when endSilent last looked
 	void int64 // from Next up to here nothing is to be delivered
+	high int64 // the end of what may be read, by the last fetch
 }
 
 // fetched is what a poll brought of one partition.
@@ -59,10 +61,16 @@ type fetched struct {
 	records []*kgo.Record
 }
 
-func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], count func(string, int64), log *slog.Logger) *fetcher[T] {
+// meter is the part of a reader's context that measures.
+type meter interface {
+	Count(name string, n int64)
+	SetGauge(name, split string, value int64)
+}
+
+func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], m meter, log *slog.Logger) *fetcher[T] {
 	return &fetcher[T]{
-		config: c, client: cl, decode: d, count: count,
-		admit:   admission{c, kadm.NewClient(cl), count},
+		config: c, client: cl, decode: d, count: m.Count, gauge: m.SetGauge,
+		admit:   admission{c, kadm.NewClient(cl), m.Count},
 		warning: splitreader.PanicWarning{Log: log},
 		splits:  map[partition]*reading{},
 		byID:    map[string]partition{},
@@ -172,7 +180,19 @@ func (f *fetcher[T]) close(r *reading, into *splitreader.Batch[T]) {
 		f.stop(r.partition())
 		delete(f.splits, r.partition())
 		delete(f.byID, r.id)
+		return
 	}
+	f.gauge("pendingRecords", r.id, r.pending())
+}
+
+// pending is how many records of the split, markers and the like included, were
+// there at the last fetch and are not decoded.
+func (r *reading) pending() int64 {
+	end := r.high
+	if r.Stop != NoStop {
+		end = min(end, r.Stop)
+	}
+	return max(0, end-r.Next)
 }
 
 // stop stops fetching a partition.
@@ -191,6 +211,10 @@ func (f *fetcher[T]) poll(ctx context.Context) {
 	fetches := f.client.PollFetches(ctx)
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		part := partition{p.Topic, p.Partition}
+		if r := f.splits[part]; r != nil && p.Err == nil {
+			r.high = f.config.readable(p.FetchPartition)
+			f.gauge("pendingRecords", r.id, r.pending())
+		}
 		if len(p.Records) > 0 {
 			f.left = append(f.left, fetched{part, p.Records})
 		}

@@ -27,7 +27,7 @@ type reader[T any] struct {
 // client that commits: the other one ends with the fetcher.
 func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl, committer *kgo.Client, d decoding[T]) *reader[T] {
 	r := &reader[T]{
-		Reader:  splitreader.New(ctx, newFetcher(c, cl, d, ctx.Count, ctx.Logger())),
+		Reader:  splitreader.New(ctx, newFetcher(c, cl, d, ctx, ctx.Logger())),
 		ctx:     ctx,
 		read:    map[partition]Split{},
 		pending: map[int64]kadm.Offsets{},

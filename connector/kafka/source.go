@@ -242,6 +242,14 @@ func consumerDefaults() []kgo.Opt {
 	return []kgo.Opt{kgo.FetchMaxWait(500 * time.Millisecond)}
 }
 
+// readable is up to where what was fetched may be read.
+func (c *sourceConfig) readable(p kgo.FetchPartition) int64 {
+	if c.readUncommitted {
+		return p.HighWatermark
+	}
+	return p.LastStableOffset
+}
+
 func (c *sourceConfig) consumerOptions() []kgo.Opt {
 	isolation := kgo.ReadCommitted()
 	if c.readUncommitted {

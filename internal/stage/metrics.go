@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"sync"
@@ -19,6 +20,34 @@ type Metrics struct {
 
 	mu       sync.Mutex
 	counters map[string]*atomic.Int64
+	gauges   map[GaugeID]int64
+}
+
+// GaugeID names a value of a source: of a split, or of the source if Split is "".
+type GaugeID struct{ Name, Split string }
+
+// SetGauge sets a value.
+func (m *Metrics) SetGauge(id GaugeID, value int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gauges == nil {
+		m.gauges = map[GaugeID]int64{}
+	}
+	m.gauges[id] = value
+}
+
+// DropGauges forgets the values of a split.
+func (m *Metrics) DropGauges(split string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.gauges, func(id GaugeID, _ int64) bool { return id.Split == split })
+}
+
+// Gauges returns a copy of the values.
+func (m *Metrics) Gauges() map[GaugeID]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.gauges)
 }
 
 // Counter returns the named counter, made at the first call.

@@ -195,6 +195,15 @@ type Context struct {
 	Fail func(error)
 }
 
+// Config is what a source may know of its job.
+func (c *Context) Config() connector.Config {
+	ms := time.Millisecond
+	return connector.Config{
+		Job: c.Job, Operator: c.Operator, Attempt: c.Attempt, MaxParallelism: c.MaxParallelism,
+		CheckpointInterval: time.Duration(c.CheckpointInterval) * ms, CheckpointTimeout: time.Duration(c.CheckpointTimeout) * ms,
+	}
+}
+
 // Over tells that the input had ended when the restored snapshot was taken, and
 // that nothing has come since. What the operator emits at its end lies before
 // the snapshot then.
@@ -269,6 +278,9 @@ type EnumeratorContext interface {
 	Send(subtask int, e SourceEvent) error
 	CallAsync(call func(ctx context.Context) (any, error), handle func(any, error) error, delay, period time.Duration)
 	RunInCoordinator(fn func() error)
+	Config() connector.Config
+	Count(name string, n int64)
+	SetGauge(name, split string, value int64)
 }
 
 // Enumerator is an enumerator with its types erased.

@@ -278,7 +278,7 @@ func (a *attempt) makeEnumerators() {
 				back = splitsBack(op)
 			}
 		}
-		e := newEnumerator(n.ID, b, a.wiring.sources[n.ID], state, a.job.log)
+		e := newEnumerator(n.ID, b, a.wiring, state, a.job.log)
 		e.back = back
 		a.enumerators[n.ID] = e
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/stage"
 )
 
@@ -17,6 +18,8 @@ type enumerator struct {
 	id          string
 	parallelism int
 	log         *slog.Logger
+	config      connector.Config
+	metrics     *stage.Metrics
 	readers     []*stage.Task // by subtask
 	body        stage.SourceBody
 	restored    []byte
@@ -37,9 +40,10 @@ type enumerator struct {
 	calls      sync.WaitGroup
 }
 
-func newEnumerator(id string, body stage.SourceBody, readers []*stage.Task, restored []byte, log *slog.Logger) *enumerator {
+func newEnumerator(id string, body stage.SourceBody, w *wiring, restored []byte, log *slog.Logger) *enumerator {
 	return &enumerator{
-		id: id, body: body, readers: readers, parallelism: len(readers), restored: restored,
+		id: id, body: body, readers: w.sources[id], parallelism: len(w.sources[id]), restored: restored,
+		config: w.configs[id], metrics: w.enumeratorMetrics[id],
 		log: log.With("operator", id), wake: make(chan struct{}, 1), registered: map[int]bool{},
 	}
 }
@@ -225,6 +229,12 @@ func (e *enumerator) CallAsync(call func(context.Context) (any, error), handle f
 }
 
 func (e *enumerator) RunInCoordinator(fn func() error) { e.post(fn) }
+
+func (e *enumerator) Config() connector.Config   { return e.config }
+func (e *enumerator) Count(name string, n int64) { e.metrics.Counter(name).Add(n) }
+func (e *enumerator) SetGauge(name, split string, value int64) {
+	e.metrics.SetGauge(stage.GaugeID{Name: name, Split: split}, value)
+}
 
 // pause waits for d and reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -17,7 +17,8 @@ type metrics struct {
 	job *Job
 
 	records, late, load, watermark *prometheus.Desc
-	custom, restarts, checkpointed *prometheus.Desc
+	custom, gauges                 *prometheus.Desc
+	restarts, checkpointed         *prometheus.Desc
 	duration, size                 *prometheus.Desc
 
 	mu                sync.Mutex
@@ -43,6 +44,7 @@ func newMetrics(j *Job) *metrics {
 		load:         d("task_seconds_total", "Time of subtasks by state (busy, idle, backpressured).", "stage", "state"),
 		watermark:    d("watermark_seconds", "Event time an operator has come to.", "operator"),
 		custom:       d("operator_events_total", "Counters of connectors and functions.", "operator", "name"),
+		gauges:       d("source_value", "Values of sources, by split where they have one.", "operator", "name", "split"),
 		restarts:     d("restarts_total", "Restarts of the job within this process."),
 		checkpointed: d("checkpoints_total", "Checkpoints by outcome (completed, failed).", "outcome"),
 		duration:     d("checkpoint_last_duration_seconds", "Duration of the last completed checkpoint."),
@@ -104,7 +106,7 @@ func (a *attempt) coordinatorEvent(e coord.Notice) {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		m.records, m.late, m.load, m.watermark, m.custom, m.restarts, m.checkpointed, m.duration, m.size,
+		m.records, m.late, m.load, m.watermark, m.custom, m.gauges, m.restarts, m.checkpointed, m.duration, m.size,
 	} {
 		ch <- d
 	}
@@ -130,6 +132,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(m.late, float64(o.Late), o.ID)
 		if o.Watermark > math.MinInt64 && o.Watermark < math.MaxInt64 {
 			gauge(m.watermark, float64(o.Watermark)/1000, o.ID)
+		}
+		for _, g := range o.Gauges {
+			gauge(m.gauges, float64(g.Value), o.ID, g.Name, g.Split)
 		}
 	}
 	for k, v := range m.allCounters(s) {

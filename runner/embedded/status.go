@@ -1,7 +1,10 @@
 package embedded
 
 import (
+	"cmp"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/internal/graph"
@@ -54,6 +57,15 @@ type OperatorStatus struct {
 	Late       int64            `json:"late,omitempty"`
 	Watermark  int64            `json:"watermark"`
 	Counters   map[string]int64 `json:"counters,omitempty"`
+	Gauges     []Gauge          `json:"gauges,omitempty"`
+}
+
+// Gauge is a value of a source: of one of its splits, or, summed over the
+// subtasks, of all of it if Split is "".
+type Gauge struct {
+	Name  string `json:"name"`
+	Split string `json:"split,omitempty"`
+	Value int64  `json:"value"`
 }
 
 // TaskStatus tells how a subtask spends its time since its start.
@@ -118,6 +130,7 @@ func (a *attempt) operatorStatus() []OperatorStatus {
 	var ops []OperatorStatus
 	for _, n := range a.job.graph.Nodes {
 		o := OperatorStatus{ID: n.ID, Kind: n.Kind}
+		gauges := map[stage.GaugeID]int64{}
 		for i, m := range a.wiring.metrics[n.ID] {
 			o.RecordsIn += m.RecordsIn.Load()
 			o.RecordsOut += m.RecordsOut.Load()
@@ -125,16 +138,39 @@ func (a *attempt) operatorStatus() []OperatorStatus {
 			if wm := m.Watermark.Load(); i == 0 || wm < o.Watermark {
 				o.Watermark = wm
 			}
-			m.Each(func(name string, v int64) {
-				if o.Counters == nil {
-					o.Counters = map[string]int64{}
-				}
-				o.Counters[name] += v
-			})
+			o.addCustom(m, gauges)
 		}
+		if m := a.wiring.enumeratorMetrics[n.ID]; m != nil {
+			o.addCustom(m, gauges)
+		}
+		o.Gauges = listed(gauges)
 		ops = append(ops, o)
 	}
 	return ops
+}
+
+// addCustom adds what functions and connectors measure.
+func (o *OperatorStatus) addCustom(m *stage.Metrics, gauges map[stage.GaugeID]int64) {
+	m.Each(func(name string, v int64) {
+		if o.Counters == nil {
+			o.Counters = map[string]int64{}
+		}
+		o.Counters[name] += v
+	})
+	for id, v := range m.Gauges() {
+		gauges[id] += v
+	}
+}
+
+func listed(gauges map[stage.GaugeID]int64) []Gauge {
+	var l []Gauge
+	for id, v := range gauges {
+		l = append(l, Gauge{id.Name, id.Split, v})
+	}
+	slices.SortFunc(l, func(a, b Gauge) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Split, b.Split))
+	})
+	return l
 }
 
 func (a *attempt) taskStatus() []TaskStatus {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
 )
@@ -17,6 +18,9 @@ type wiring struct {
 	sources map[string][]*stage.Task
 	loads   map[stage.TaskID]*stage.Load
 	metrics map[string][]*stage.Metrics // by operator, by subtask
+	// configs, and metrics of enumerators, by source.
+	configs           map[string]connector.Config
+	enumeratorMetrics map[string]*stage.Metrics
 }
 
 // wirer builds a wiring.
@@ -45,6 +49,7 @@ func (a *attempt) wire(ctx context.Context, plan *graph.Plan) (*wiring, error) {
 		out: &wiring{
 			byStage: map[string][]*stage.Task{}, sources: map[string][]*stage.Task{},
 			loads: map[stage.TaskID]*stage.Load{}, metrics: map[string][]*stage.Metrics{},
+			configs: map[string]connector.Config{}, enumeratorMetrics: map[string]*stage.Metrics{},
 		},
 		wakers: map[stage.TaskID]*stage.Waker{}, inputs: map[stage.TaskID][]stage.Input{},
 		second:  map[stage.TaskID][]bool{},
@@ -165,6 +170,9 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 	}
 	if n.Role == graph.Source {
 		op := n.ID
+		if id.Subtask == 0 {
+			w.out.configs[op], w.out.enumeratorMetrics[op] = c.Config(), &stage.Metrics{}
+		}
 		c.ToEnumerator = func(m stage.ReaderMessage) { w.attempt.enumerators[op].message(m) }
 	}
 	return c, nil
