@@ -1,7 +1,8 @@
 // Package splitreader is the kit for sources whose client blocks. The author
-// writes a SplitReader, which fetches on a goroutine of its own; Reader makes
-// a connector.Reader of it: hand-over of whole batches through a bounded
-// queue, state of the splits, pausing, end of input, clean closing.
+// writes a SplitReader, which fetches on a goroutine of its own; Reader makes a
+// connector.Reader of one, or of as many as a Model asks for: hand-over of whole
+// batches through a bounded queue, state of the splits, pausing, end of input,
+// clean closing. StatefulReader is for splits that have more than a position.
 package splitreader
 
 import (
@@ -34,7 +35,9 @@ type SplitReader[T any, S connector.Split] interface {
 }
 
 // Pauser is a SplitReader that can stop fetching some of its splits. With one
-// that cannot, paused splits hold up the others once the queue is full.
+// that cannot, paused splits hold up the others of the same fetcher once as many
+// of their batches wait as the queue holds. Nothing is fetched while all splits
+// of a fetcher are paused.
 type Pauser interface {
 	// PauseSplits stops and resumes fetching of splits by id, which may have
 	// finished. It must not block.
@@ -102,17 +105,26 @@ func (b *Batch[T]) cut(room int) int {
 type options struct {
 	capacity     int
 	closeTimeout time.Duration
+	onFinished   func(id string)
 }
 
 // Option changes a Reader.
 type Option func(*options)
 
-// Capacity is how many fetched batches may wait to be emitted. Default 2.
+// OnFinished calls f for each split that has been emitted to its end, in the
+// poll that did so and on its goroutine: sources that hand out split by split
+// ask for the next one there.
+func OnFinished(f func(id string)) Option {
+	return func(o *options) { o.onFinished = f }
+}
+
+// Capacity is how many fetched batches may wait to be emitted, of all fetchers
+// together. Default 2.
 func Capacity(batches int) Option {
 	return func(o *options) { o.capacity = max(1, batches) }
 }
 
-// CloseTimeout is how long Close waits for a fetch to return. Default 30 s.
+// CloseTimeout is how long Close waits for fetches to return. Default 30 s.
 func CloseTimeout(d time.Duration) Option {
 	return func(o *options) { o.closeTimeout = d }
 }

@@ -356,7 +356,7 @@ func TestSteadyStateReusesBatches(t *testing.T) {
 		h.feed <- b
 		h.out.Reset()
 		for {
-			if h.reader.next() != nil {
+			if h.reader.next() {
 				break
 			}
 			<-h.engine.wake
