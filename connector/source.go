@@ -181,6 +181,10 @@ const (
 	// End: the input has ended, no poll will ever find more. Only after
 	// NoMoreSplits.
 	End
+	// Held is Nothing because the reader holds back what there may be, as a
+	// rate limit does: it must call Wake when it goes on, and time in which
+	// it holds back everything makes no split idle.
+	Held
 )
 
 // Reader reads the splits of one subtask. All methods run on the stage's
@@ -223,19 +227,20 @@ type Output[T any] struct {
 	split    string
 	opened   []string
 	finished []string
-	limit    int
+	// limit is for this poll, full for the next ones.
+	limit, full int
 }
 
 // NewOutput makes an output for batches of limit records. The engine makes
 // outputs; readers' tests may.
 func NewOutput[T any](limit int) *Output[T] {
-	return &Output[T]{Vals: make([]T, 0, limit), Times: make([]int64, 0, limit), limit: limit}
+	return &Output[T]{Vals: make([]T, 0, limit), Times: make([]int64, 0, limit), limit: limit, full: limit}
 }
 
 // Reset empties the output for the next poll.
 func (o *Output[T]) Reset() {
 	o.Vals, o.Times, o.split = o.Vals[:0], o.Times[:0], ""
-	o.opened, o.finished = o.opened[:0], o.finished[:0]
+	o.opened, o.finished, o.limit = o.opened[:0], o.finished[:0], o.full
 }
 
 // SetSplit names the split whose records this poll emits: its watermark is
@@ -268,6 +273,10 @@ func (o *Output[T]) EmitAt(v T, millis int64) {
 	o.Vals = append(o.Vals, v)
 	o.Times = append(o.Times, millis)
 }
+
+// Limit lowers the room of this poll to n records, at least one: for readers
+// that pass the output on to another one.
+func (o *Output[T]) Limit(n int) { o.limit = max(1, min(o.limit, n)) }
 
 // Room is how many records still fit. A poll may go beyond it only to keep
 // together what must not be cut.

@@ -226,6 +226,8 @@ type sourceOp[T any, S connector.Split, E any] struct {
 	// rest is what a punctuated watermark cut off the last batch.
 	rest   stage.Rows[T]
 	status connector.Status
+
+	hold hold
 }
 
 func (o *sourceOp[T, S, E]) Connect(_ string, to any) error {
@@ -331,6 +333,7 @@ func (o *sourceOp[T, S, E]) poll() (connector.Status, bool, error) {
 		o.splits.Add(id)
 	}
 	n := len(o.out.Vals)
+	st = o.hold.polled(st, n)
 	if n == 0 {
 		o.runs = noCode
 		forward := o.finishSplits()
@@ -378,7 +381,7 @@ func (o *sourceOp[T, S, E]) finishSplits() bool {
 }
 
 func (o *sourceOp[T, S, E]) Watermark(now int64, backPressured bool) (int64, bool) {
-	o.splits.Tick(now, !backPressured && !o.align.wasHeld)
+	o.splits.Tick(now, !backPressured && !o.align.wasHeld && !o.hold.stood())
 	o.splits.Advance()
 	o.align.report(now, o.splits.Watermark(), o.splits.Idle())
 	if n := o.splits.Ahead(); n > 0 {

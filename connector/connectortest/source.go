@@ -237,7 +237,7 @@ func (r *SourceRun[T, S, E]) poll(i int, rd *sourceReader[T, S]) (bool, error) {
 	for j, v := range rd.out.Vals {
 		r.records = append(r.records, Emitted[T]{v, rd.out.Times[j], rd.out.SplitID(), i})
 	}
-	rd.idle, rd.ended = status == connector.Nothing, status == connector.End
+	rd.idle, rd.ended = status == connector.Nothing || status == connector.Held, status == connector.End
 	return true, nil
 }
 
