@@ -136,6 +136,8 @@ type Config struct {
 	MaxParallelism int
 	// CheckpointInterval and CheckpointTimeout are 0 without checkpoints.
 	CheckpointInterval, CheckpointTimeout time.Duration
+	// Batch says that results are wanted at the end of the input only.
+	Batch bool
 }
 
 // ReaderContext is what a reader may use of the engine.

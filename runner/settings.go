@@ -36,6 +36,8 @@ type job struct {
 	// unfit is why the job cannot run with these values, nil if it can: the
 	// graph is shown all the same.
 	unfit error
+	// batch tells that the job runs in batch mode.
+	batch bool
 }
 
 // usageError is a command line or configuration that is wrong.
@@ -92,7 +94,8 @@ func prepare(name string, build func(*stream.Job), s settings) (*job, error) {
 		return nil, buildError{err}
 	}
 	j := &job{graph: g, values: values}
-	j.unfit = j.check()
+	j.batch, err = embedded.IsBatch(g, stream.RuntimeMode(j.text(config.RuntimeMode)))
+	j.unfit = errors.Join(err, j.check())
 	j.plan, err = g.Plan(config.Get[int](values, config.Parallelism), config.Get[int](values, config.MaxParallelism))
 	if err != nil {
 		return nil, usageError{err}
@@ -127,7 +130,7 @@ func (j *job) warnings() []string {
 	if n := config.Get[int64](j.values, config.LSMMemory); n > 0 && n < little {
 		out = append(out, fmt.Sprintf("%s is %d bytes: nearly all state will be read from disk and written back each time", config.LSMMemory, n))
 	}
-	if set, raised := j.duration(config.CheckpointInterval), j.checkpoints().Interval; raised > set {
+	if set, raised := j.duration(config.CheckpointInterval), j.checkpoints().Interval; set > 0 && raised > set {
 		out = append(out, fmt.Sprintf("%s is raised from %v to %v, the value of %s", config.CheckpointInterval, set, raised, config.CheckpointMinPause))
 	}
 	return append(out, unrepeatable(j.graph)...)
@@ -161,6 +164,9 @@ func (j *job) checkpoints() checkpoint.Options {
 		c.Retention = checkpoint.DeleteOnCancel
 	case config.DeleteAlways:
 		c.Retention = checkpoint.DeleteAtEnd
+	}
+	if j.batch {
+		embedded.Chunk(&c)
 	}
 	c.EnsureDefaults()
 	return c
@@ -200,6 +206,7 @@ func (j *job) engineOptions() embedded.Options {
 		AllowNonRestoredState: config.Get[bool](j.values, config.AllowNonRestored),
 		BufferTimeout:         j.duration(config.BufferTimeout),
 		WatermarkInterval:     j.duration(config.WatermarkInterval),
+		RuntimeMode:           stream.RuntimeMode(j.text(config.RuntimeMode)),
 		StateBackend:          embedded.Backend(j.text(config.StateBackend)),
 		HeapMemory:            config.Get[int64](j.values, config.HeapMemory),
 		LSMMemory:             config.Get[int64](j.values, config.LSMMemory),
@@ -215,6 +222,7 @@ func codeEntries(o stream.JobOptions) []config.Entry {
 	es.integer(config.MaxParallelism, o.MaxParallelism)
 	es.duration(config.BufferTimeout, o.BufferTimeout)
 	es.duration(config.WatermarkInterval, o.WatermarkInterval)
+	es.text(config.RuntimeMode, string(o.RuntimeMode))
 	es.text(config.StateBackend, string(o.StateBackend))
 	c := o.Checkpoint
 	es.duration(config.CheckpointInterval, c.Interval)

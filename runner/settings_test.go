@@ -2,10 +2,13 @@ package runner
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirstream/weir/checkpoint"
+	"github.com/weirstream/weir/connector/collect"
+	"github.com/weirstream/weir/connector/datagen"
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/stream"
 )
@@ -79,5 +82,45 @@ func TestWrongCodeOptions(t *testing.T) {
 func TestConstantsAgree(t *testing.T) {
 	if config.MemoryDir != checkpoint.Memory {
 		t.Error("the directories in memory differ")
+	}
+}
+
+// The mode may come from code, file, environment or a flag; a batch job that
+// has a directory for checkpoints takes them.
+func TestRuntimeMode(t *testing.T) {
+	flag := func(value string) settings {
+		return settings{flags: []config.Entry{{Key: config.RuntimeMode, Text: value}, {Key: config.CheckpointDir, Text: "/d"}}}
+	}
+	for _, tc := range []struct {
+		code     stream.RuntimeMode
+		s        settings
+		batch    bool
+		interval time.Duration
+	}{
+		{"", settings{}, false, 0},
+		{"", flag("batch"), true, time.Minute},
+		{stream.Batch, flag("streaming"), false, 0},
+		{stream.Automatic, settings{}, true, 0},
+		{"", settings{environ: []string{"WEIR_EXECUTION_RUNTIME_MODE=automatic"}}, true, 0},
+	} {
+		j, err := prepare("j", func(j *stream.Job) { j.RuntimeMode(tc.code); buildPipe(j) }, tc.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.unfit != nil || j.batch != tc.batch || j.checkpoints().Interval != tc.interval {
+			t.Errorf("code %q, %+v: batch %t, interval %v, %v", tc.code, tc.s, j.batch, j.checkpoints().Interval, j.unfit)
+		}
+		if w := j.warnings(); len(w) > 0 {
+			t.Errorf("code %q, %+v: warnings %q", tc.code, tc.s, w)
+		}
+	}
+	j, err := prepare("j", func(j *stream.Job) {
+		stream.To(stream.From(j, "ticks", datagen.Source(-1, func(i int64) int64 { return i })), "out", collect.New[int64]())
+	}, flag("BATCH"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.unfit == nil || !strings.Contains(j.unfit.Error(), `source "ticks" never ends`) || !strings.Contains(j.unfit.Error(), "AUTOMATIC") {
+		t.Errorf("an endless source in batch mode: %v", j.unfit)
 	}
 }

@@ -47,7 +47,24 @@ type JobOptions struct {
 	// WatermarkInterval is the period of source watermarks under load.
 	WatermarkInterval time.Duration
 	StateBackend      StateBackend
+	RuntimeMode       RuntimeMode
 }
+
+// RuntimeMode says how event time passes in a job whose sources end.
+type RuntimeMode string
+
+const (
+	// Streaming is the default: results come while the input is read.
+	Streaming RuntimeMode = "STREAMING"
+	// Batch lets event time stand still until all sources have ended: no record
+	// is late, and results of windows and timers come once, at the end. Wall-clock
+	// timers fire then, too: processing time stands still. Sources that do not
+	// end are refused. Exactly-once sinks commit at each checkpoint, every minute
+	// if no interval is set.
+	Batch RuntimeMode = "BATCH"
+	// Automatic is Batch if all sources end, and Streaming otherwise.
+	Automatic RuntimeMode = "AUTOMATIC"
+)
 
 // StateBackend is where keyed state lives.
 type StateBackend string
@@ -76,6 +93,9 @@ func (j *Job) Restarts(r checkpoint.Restart) { j.opts.Restart = r }
 // StateBackend sets where keyed state lives. It may change from one run to the
 // next: either restores the snapshots of the other.
 func (j *Job) StateBackend(b StateBackend) { j.opts.StateBackend = b }
+
+// RuntimeMode sets how event time passes. It may change from one run to the next.
+func (j *Job) RuntimeMode(m RuntimeMode) { j.opts.RuntimeMode = m }
 
 // Parallelism sets the number of subtasks of operators that set none.
 func (j *Job) Parallelism(n int) { j.opts.Parallelism = n }

@@ -327,6 +327,9 @@ func (o *keyedOp[K, In, Out, P]) Advance(wm int64, budget int) (bool, error) {
 }
 
 func (o *keyedOp[K, In, Out, P]) ProcessingTime(now int64, budget int) (bool, error) {
+	if o.base.ctx.Batch { // the input has ended
+		o.store.SealProcessingTimers()
+	}
 	o.ctx.domain, o.runs = ProcessingTime, keyCode
 	_, more, err := o.store.AdvanceProcessingTime(now, budget, o.fire)
 	o.runs = noCode

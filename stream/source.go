@@ -252,6 +252,9 @@ func (o *sourceOp[T, S, E]) Open(c *stage.Context) error {
 		limit = min(limit, c.PollLimit)
 	}
 	o.out = connector.NewOutput[T](limit)
+	if c.Batch {
+		o.body.strategy = o.body.strategy.TimestampsOnly()
+	}
 	o.splits = watermark.NewSplits(o.body.strategy)
 	o.align.join(c, o.body.strategy.Alignment())
 	o.codec = o.body.src.SplitCodec()

@@ -151,7 +151,7 @@ func makeJob[T any](t testing.TB, build func(*stream.Job) stream.Stream[T], out 
 	job, err := embedded.New(g, embedded.Options{
 		Parallelism: parallelism, MaxParallelism: code.MaxParallelism, Storage: blobs,
 		Checkpoint: checkpoint.Options{Interval: never}, Restart: checkpoint.None{},
-		BufferTimeout: code.BufferTimeout, WatermarkInterval: code.WatermarkInterval,
+		BufferTimeout: code.BufferTimeout, WatermarkInterval: code.WatermarkInterval, RuntimeMode: code.RuntimeMode,
 		Logger: logger(t),
 	})
 	if err != nil {

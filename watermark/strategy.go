@@ -95,6 +95,13 @@ func millis(what string, d time.Duration) (int64, error) {
 	return d.Milliseconds(), nil
 }
 
+// TimestampsOnly is the strategy without watermarks, idle splits and alignment:
+// records keep their event times, and time stands still until the input ends.
+// Batch mode reads sources so.
+func (s Strategy[T]) TimestampsOnly() Strategy[T] {
+	return Strategy[T]{assign: s.assign, assignAt: s.assignAt, err: s.err}
+}
+
 // Err says what is wrong with the arguments the strategy was made from.
 func (s Strategy[T]) Err() error { return s.err }
 

@@ -41,7 +41,7 @@ type flags struct {
 	parallelism, valueBytes    int
 	fill                       bool
 	interval                   time.Duration
-	json                       bool
+	batch, json                bool
 	kafka                      kafkaFlags
 	// given are the names of the flags on the command line.
 	given   []string
@@ -61,6 +61,7 @@ func main() {
 	flag.StringVar(&f.dir, "checkpoint-dir", "", "where checkpoints go (default: a temporary directory)")
 	flag.StringVar(&f.backend, "backend", "heap", "where state lives: heap or lsm")
 	flag.Int64Var(&f.memory, "memory", 0, "memory of the lsm backend, in bytes (default: 40 % of what there is)")
+	flag.BoolVar(&f.batch, "batch", false, "run in batch mode")
 	flag.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.BoolVar(&f.json, "json", false, "print one JSON object as the last line")
 	f.kafka.declare()
@@ -239,6 +240,9 @@ func options(f flags) (embedded.Options, func() []checkpointResult, func(), erro
 	var mu sync.Mutex
 	seen := []checkpointResult{}
 	o := embedded.Options{Parallelism: f.parallelism, Restart: checkpoint.None{}, StateBackend: embedded.Backend(f.backend), LSMMemory: f.memory, Logger: f.trouble.log}
+	if f.batch {
+		o.RuntimeMode = stream.Batch
+	}
 	o.OnEvent = func(e embedded.Event) {
 		if e.Kind != embedded.CheckpointCompleted {
 			return

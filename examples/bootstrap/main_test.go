@@ -57,3 +57,7 @@ func TestTheJobGoesOnFromTheFile(t *testing.T) {
 		t.Errorf("stored is %q, want %q", all, want)
 	}
 }
+
+func TestBatchGivesTheSame(t *testing.T) {
+	jobtest.SameInBatch(t, accounts)
+}

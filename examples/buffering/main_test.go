@@ -54,3 +54,8 @@ func TestAlarmAfterValuesAboveAThreshold(t *testing.T) {
 	e := embedded.Options{Checkpoint: checkpoint.Options{Interval: interval, Dir: t.TempDir()}}
 	check(t, run(t, options{events: 9, count: 2, threshold: 5}, e), "[event6,event7]", "[event8,event9]")
 }
+
+func TestBatchGivesTheSame(t *testing.T) {
+	o := options{events: 9, count: 3}
+	jobtest.SameInBatch(t, o.groups)
+}

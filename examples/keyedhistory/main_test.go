@@ -32,3 +32,7 @@ func TestEveryRecordEmitsTheHistoryOfItsKey(t *testing.T) {
 		}
 	}
 }
+
+func TestBatchGivesTheSame(t *testing.T) {
+	jobtest.SameInBatch(t, histories)
+}

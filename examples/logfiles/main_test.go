@@ -27,3 +27,8 @@ func TestLinesAreCountedByLevelAndMinute(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestBatchGivesTheSame(t *testing.T) {
+	o := options{input: "testdata/logs"}
+	jobtest.SameInBatch(t, o.counts)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/weirstream/weir/internal/jobtest"
 	"reflect"
 	"testing"
 
@@ -33,4 +34,9 @@ func TestBillsSurviveCrashesAtAnyParallelism(t *testing.T) {
 	if len(bills) != o.orders {
 		t.Errorf("%d bills for %d orders", len(bills), o.orders)
 	}
+}
+
+func TestBatchGivesTheSame(t *testing.T) {
+	o := options{orders: 20}
+	jobtest.SameInBatch(t, o.build)
 }

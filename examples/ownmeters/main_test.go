@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/weirstream/weir/internal/jobtest"
 	"slices"
 	"testing"
 
@@ -37,4 +38,9 @@ func TestEachSubtaskKeepsItsOwnMeters(t *testing.T) {
 	}
 	h.Push(reading{2, 10})
 	h.Expect(meter{2, 13})
+}
+
+func TestBatchGivesTheSame(t *testing.T) {
+	o := options{readings: 12, meters: 4}
+	jobtest.SameInBatch(t, o.build)
 }

@@ -10,6 +10,7 @@ const (
 	Parallelism       = "parallelism.default"
 	MaxParallelism    = "pipeline.max-parallelism"
 	WatermarkInterval = "pipeline.auto-watermark-interval"
+	RuntimeMode       = "execution.runtime-mode"
 	BufferTimeout     = "execution.buffer-timeout.interval"
 
 	CheckpointInterval    = "execution.checkpointing.interval"
@@ -69,6 +70,10 @@ const (
 	backendHashMap    = "hashmap"
 	backendRocksDB    = "rocksdb"
 
+	Streaming = "STREAMING"
+	Batch     = "BATCH"
+	Automatic = "AUTOMATIC"
+
 	NoClaim = "NO_CLAIM"
 	Claim   = "CLAIM"
 
@@ -92,6 +97,8 @@ var options = []*Option{
 		Help: "Number of key groups, the upper limit of the parallelism. Fixed by a job's first snapshot."},
 	{Key: WatermarkInterval, Kind: duration(1e6), Default: "200 ms",
 		Help: "How often sources emit watermarks."},
+	{Key: RuntimeMode, Kind: choice(Streaming, Batch, Automatic), Default: Streaming, Flag: "runtime-mode", Arg: "MODE",
+		Help: "BATCH, for sources that end: event time stands still until they have, and results come once, at the end. AUTOMATIC is BATCH if all sources end."},
 	{Key: BufferTimeout, Kind: duration(1e6), Default: "10 ms", Old: []string{"execution.buffer-timeout"},
 		Help: "The longest time a record waits for its batch to fill."},
 

@@ -62,6 +62,9 @@ func Job(t testing.TB, o embedded.Options, build func(*stream.Job)) *embedded.Jo
 	if o.MaxParallelism == 0 {
 		o.MaxParallelism = code.MaxParallelism
 	}
+	if o.RuntimeMode == "" {
+		o.RuntimeMode = code.RuntimeMode
+	}
 	if o.StateBackend == "" && os.Getenv(backendVariable) == string(embedded.LSM) {
 		o.StateBackend, o.LSMMemory, o.LSMDir = embedded.LSM, 1000, t.TempDir()
 	}

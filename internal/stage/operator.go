@@ -185,6 +185,8 @@ type Context struct {
 	ToEnumerator func(ReaderMessage)
 	// Alignment is where the sources of the attempt align their watermarks.
 	Alignment *alignment.Groups
+	// Batch says that event time stands still until the input ends.
+	Batch bool
 	// PollLimit bounds the records of one poll of a source below those of a
 	// batch; 0 does not.
 	PollLimit int
@@ -199,7 +201,7 @@ type Context struct {
 func (c *Context) Config() connector.Config {
 	ms := time.Millisecond
 	return connector.Config{
-		Job: c.Job, Operator: c.Operator, Attempt: c.Attempt, MaxParallelism: c.MaxParallelism,
+		Job: c.Job, Operator: c.Operator, Attempt: c.Attempt, MaxParallelism: c.MaxParallelism, Batch: c.Batch,
 		CheckpointInterval: time.Duration(c.CheckpointInterval) * ms, CheckpointTimeout: time.Duration(c.CheckpointTimeout) * ms,
 	}
 }

@@ -55,7 +55,7 @@ func (t *Task) Close() error {
 func (t *Task) Firing() string {
 	for i, op := range t.Operators {
 		at, has := op.NextProcessingTime()
-		if !(t.advancing && t.at == i) && !(has && at <= t.Now() && !t.resting()) {
+		if !(t.advancing && t.at == i) && !(has && at <= t.Now() && !t.resting() && !t.Batch) {
 			continue
 		}
 		if w, ok := op.(Witness); ok {
@@ -68,7 +68,7 @@ func (t *Task) Firing() string {
 // Alarm is the earliest time by the wall clock, in milliseconds, at which a
 // processing-time timer may be due. Work at that time makes progress.
 func (t *Task) Alarm() (millis int64, ok bool) {
-	if t.resting() {
+	if t.resting() || t.Batch {
 		return 0, false
 	}
 	for _, op := range t.Operators {

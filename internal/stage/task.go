@@ -42,6 +42,9 @@ type TaskConfig struct {
 	BufferTimeout time.Duration
 	// WatermarkInterval is the period of source watermarks; 0 is after each batch.
 	WatermarkInterval time.Duration
+	// Batch lets neither event time nor processing time pass until the input
+	// ends.
+	Batch bool
 	// Now is the wall clock in ms.
 	Now func() int64
 }
@@ -245,6 +248,9 @@ func (t *Task) patience(o outcome) time.Duration {
 	if t.source != nil {
 		d = max(t.WatermarkInterval, time.Millisecond)
 	}
+	if t.Batch {
+		return d
+	}
 	wall := t.Now()
 	for _, op := range t.Operators {
 		if at, ok := op.NextProcessingTime(); ok && at < wall+d.Milliseconds() {
@@ -280,7 +286,7 @@ func (t *Task) resting() bool { return t.done || t.stopped }
 
 // processingTime fires due timers; did tells that there were any.
 func (t *Task) processingTime() (did bool, err error) {
-	if t.resting() {
+	if t.resting() || t.Batch {
 		return false, nil
 	}
 	wall := int64(math.MinInt64)
@@ -315,7 +321,7 @@ func (t *Task) pollSource(now time.Time) (outcome, error) {
 		t.closing = true
 		return worked, t.beginAdvance(math.MaxInt64)
 	}
-	if forward || st == connector.Nothing || now.Sub(t.lastWatermark) >= t.WatermarkInterval {
+	if !t.Batch && (forward || st == connector.Nothing || now.Sub(t.lastWatermark) >= t.WatermarkInterval) {
 		if err := t.sourceWatermark(now); err != nil {
 			return worked, err
 		}
@@ -434,6 +440,9 @@ func (t *Task) advance() error {
 	for t.at < len(t.Operators) {
 		op := t.Operators[t.at]
 		more, err := op.Advance(t.wm, advanceBudget)
+		if err == nil && !more && t.Batch && t.closing {
+			more, err = op.ProcessingTime(math.MaxInt64, advanceBudget)
+		}
 		if err != nil {
 			return err
 		}

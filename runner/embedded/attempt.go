@@ -75,6 +75,10 @@ type queue interface {
 
 func newAttempt(j *Job, o Options, blobs storage.Blobs, after int64) *attempt {
 	a := &attempt{job: j, opts: o, blobs: blobs, after: after, now: wallMillis}
+	if j.batch { // processing time stands still
+		start := wallMillis()
+		a.now = func() int64 { return start }
+	}
 	a.host = a
 	a.connect = func(producer, consumer *stage.Waker) queue {
 		return exchange.New(producer, consumer, a.ctx.Done())

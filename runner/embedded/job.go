@@ -26,6 +26,7 @@ import (
 type Job struct {
 	graph *graph.Graph
 	opts  Options
+	batch bool
 	// opener opens the storages that the options, and requests, name.
 	opener *location.Opener
 	log    *slog.Logger
@@ -59,8 +60,12 @@ type Job struct {
 // New validates the options against the graph. It opens nothing.
 func New(g *graph.Graph, o Options) (*Job, error) {
 	o.ensureDefaults()
+	batch, err := IsBatch(g, o.RuntimeMode)
+	errs := []error{err}
+	if batch {
+		Chunk(&o.Checkpoint)
+	}
 	o.Checkpoint.EnsureDefaults()
-	var errs []error
 	if o.Storage == nil || o.Checkpoint.Dir != "" {
 		errs = append(errs, o.Checkpoint.Validate())
 	}
@@ -75,7 +80,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{graph: g, opts: o, opener: opener, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
+	j := &Job{graph: g, opts: o, batch: batch, opener: opener, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
 	j.m = newMetrics(j)
 	return j, nil
 }

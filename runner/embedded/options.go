@@ -12,6 +12,7 @@ import (
 	"github.com/weirstream/weir/checkpoint"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/storage"
+	"github.com/weirstream/weir/stream"
 )
 
 // Version of Weir, written into every snapshot.
@@ -64,6 +65,8 @@ type Options struct {
 	// WatermarkInterval is the period of source watermarks under load.
 	// Default 200 ms.
 	WatermarkInterval time.Duration
+	// RuntimeMode is Streaming by default.
+	RuntimeMode stream.RuntimeMode
 	// StateBackend is where keyed state lives; Heap by default.
 	StateBackend Backend
 	// HeapMemory bounds the memory in bytes that state takes with Heap, over all

@@ -112,7 +112,7 @@ func (w *wirer) task(s *graph.Stage, subtask int) error {
 	id := stage.TaskID{Stage: s.ID, Subtask: subtask}
 	c := stage.TaskConfig{
 		ID: id, Inputs: w.inputs[id], Second: w.second[id], Waker: w.wakers[id], Host: w.attempt.host, Load: &stage.Load{},
-		BufferTimeout: w.job.opts.BufferTimeout, WatermarkInterval: w.job.opts.WatermarkInterval,
+		BufferTimeout: w.job.opts.BufferTimeout, WatermarkInterval: w.job.opts.WatermarkInterval, Batch: w.job.batch,
 		Now: w.attempt.now,
 	}
 	ops := map[*graph.Node]stage.Operator{}
@@ -160,7 +160,7 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 		Context: w.ctx, Job: w.job.graph.Job, Lineage: w.attempt.start.Lineage, Attempt: w.attempt.start.Number,
 		Operator: n.ID, Subtask: id.Subtask, Parallelism: s.Parallelism, MaxParallelism: s.MaxParallelism,
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
-		Metrics: m, Now: w.attempt.now, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
+		Metrics: m, Now: w.attempt.now, Batch: w.job.batch, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
 		Incremental: o.Checkpoint.Incremental && o.Checkpoint.Enabled(),
 		Alignment:   &w.attempt.alignment,
 		Pool:        w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask, restore),

@@ -27,6 +27,8 @@ type domain struct {
 	wheel wheel
 	// live is the number of entries that note a reference.
 	live int
+	// sealed tells that timers which are set are ignored.
+	sealed bool
 	// firing tells that the current entry's reference is settled after its
 	// callback.
 	firing bool
@@ -51,6 +53,9 @@ type registrar struct{ *core }
 // Set implements entry.Timers.
 func (c registrar) Set(at entry.Domain, millis int64) {
 	d, p := c.timersOf(at)
+	if d.sealed {
+		return
+	}
 	t, bits := (*timers)(d.field.At(p)), entry.Bits(p)
 	if *bits&d.field.Bit == 0 {
 		*bits |= d.field.Bit
@@ -326,6 +331,10 @@ func (c *core) NextProcessingTimer() (at int64, ok bool) {
 	}
 	return at, ok
 }
+
+// SealProcessingTimers ignores the processing-time timers that are set from now
+// on, so that firing all there are comes to an end.
+func (c *core) SealProcessingTimers() { c.domains[entry.ProcessingTime].sealed = true }
 
 // DropProcessingTimers drops all processing-time timers, as at the end of the
 // input, and returns their number. It ends the current batch.

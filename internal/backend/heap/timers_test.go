@@ -316,6 +316,38 @@ func TestProcessingTimers(t *testing.T) {
 	}
 }
 
+// Timers that set the next one come to an end once they are sealed.
+func TestSealedProcessingTimers(t *testing.T) {
+	c := newClockwork(t, 8, whole(8))
+	for i, k := range []string{"a", "b", "c"} {
+		c.with(k, func(tm entry.Timers) { tm.Set(entry.ProcessingTime, int64(1000*i+1000)) })
+	}
+	c.store.SealProcessingTimers()
+	c.with("d", func(tm entry.Timers) { tm.Set(entry.ProcessingTime, 1) })
+	var fired []int64
+	for more := true; more; {
+		var err error
+		_, more, err = c.store.AdvanceProcessingTime(math.MaxInt64, 1, func(at int64) error {
+			if len(fired) == 3 {
+				t.Fatalf("a sealed timer fires at %d", at)
+			}
+			fired = append(fired, at)
+			c.cur.Timers.Set(entry.ProcessingTime, at+1)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(fired, []int64{1000, 2000, 3000}) {
+		t.Errorf("fired at %v, want 1000, 2000 and 3000", fired)
+	}
+	c.set("d", 50)
+	if n, _, _ := c.store.AdvanceEventTime(100, 100, c.onTimer); n != 1 {
+		t.Errorf("%d event-time timers fired, want the one that was set", n)
+	}
+}
+
 func TestTimerErrorEndsTheCall(t *testing.T) {
 	c := newClockwork(t, 8, whole(8))
 	c.set("a", 1)
