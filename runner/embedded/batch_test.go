@@ -158,6 +158,9 @@ func TestBatchCommitsInChunks(t *testing.T) {
 	r := launch(t, dir, o, build)
 	r.reach(gate)
 	r.checkpoint()
+	if err := out.Wait(r.ctx, 2); err != nil {
+		t.Fatal(err)
+	}
 	if got := out.Values(); !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("committed on the way: %v, want 1 and 2", got)
 	}
