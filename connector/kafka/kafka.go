@@ -74,11 +74,12 @@ type client struct {
 	warnAfter    time.Duration // of failing before a commit is told of
 	// making is held while a client is made: the library changes slices that
 	// lie in opts, which all subtasks share.
-	making *sync.Mutex
+	making   *sync.Mutex
+	complain *complaint
 }
 
 func newClientConfig() client {
-	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second, warnAfter: 10 * time.Second, making: &sync.Mutex{}}
+	return client{servers: []string{"localhost:9092"}, startTimeout: 30 * time.Second, maxPause: time.Second, warnAfter: 10 * time.Second, making: &sync.Mutex{}, complain: &complaint{}}
 }
 
 // open makes a client of the user's options and opts, which win. It does not
@@ -93,6 +94,8 @@ func (c *client) openWith(defaults, opts []kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(c.servers...),
 		// What is asked of the cluster is to be as it is, not as it was.
 		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.WithLogger(c.complain),
+		kgo.WithHooks(c.complain),
 	}
 	all := slices.Concat(defaults, common, c.opts, opts)
 	c.making.Lock()
@@ -112,7 +115,10 @@ func (c *client) unreachable(within time.Duration, err error) error {
 	if errors.As(err, &missing) {
 		return fmt.Errorf("%w (looked for %v)", err, within)
 	}
-	return fmt.Errorf("kafka at %s did not answer within %v: %w; check that the brokers run, that the addresses (kafka.Brokers) are right and that they can be reached from here", c.names(), within, err)
+	if text, ok := c.complain.since(within+time.Second, err); ok {
+		err = fmt.Errorf("%w (%s)", err, text)
+	}
+	return fmt.Errorf("kafka at %s did not answer within %v: %w; check that the brokers run, that the addresses (kafka.Brokers) are right, that they can be reached from here, and that TLS and SASL (kafka.Client) are set up as the brokers want them", c.names(), within, err)
 }
 
 // errTimeUp is why a context of bound has ended that its caller still waits for.
