@@ -46,7 +46,9 @@ type SourceSuite[T any, S connector.Split, E any] struct {
 //   - Resume, Rescale: a snapshot at any record, restored any number of times,
 //     at any parallelism, goes on behind it, each split in order.
 //   - Reassign: of a reader that fails alone, nothing is lost or read twice.
-//   - Pause: paused splits emit nothing, and all of it later.
+//   - Pause: paused splits emit nothing, and all of it later, at any parallelism,
+//     beside splits that run, and also if a snapshot was taken and restored
+//     meanwhile.
 //   - Watermark: no split is overtaken by the event time of another, and none
 //     holds it when it has finished.
 //   - Leak: no goroutine stays, wherever a run is broken off.
@@ -192,6 +194,39 @@ func testPause[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, S
 	r.toEnd()
 	r.wantOrder(r.records, order, "paused at every record")
 	r.close()
+	for _, parallelism := range []int{1, 3} {
+		testPauseOne(t, s, parallelism)
+	}
+}
+
+// testPauseOne pauses one split of each reader beside others that run, takes a
+// snapshot then, and goes on both from there and without a restart.
+func testPauseOne[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, S, E], parallelism int) {
+	order := s.reference(t, parallelism)
+	for _, n := range s.points() {
+		r := s.start(t, parallelism, nil, 2)
+		r.until(n)
+		paused := make([][]string, parallelism)
+		for i := range parallelism {
+			paused[i] = r.splits(i)[:min(1, len(r.splits(i)))]
+			r.Pause(i, paused[i], nil)
+		}
+		r.spin()
+		before, snap := r.records, r.Snapshot(1)
+
+		restored := s.start(t, 4-parallelism, snap, 3)
+		restored.toEnd()
+		restored.wantOrder(join(before, restored.records), order, fmt.Sprintf("parallelism %d, resumed at record %d with splits paused", parallelism, n))
+		restored.close()
+
+		for i, ids := range paused {
+			r.Pause(i, nil, ids)
+		}
+		r.toEnd()
+		r.wantOrder(r.records, order, fmt.Sprintf("parallelism %d, a split of each reader paused at record %d", parallelism, n))
+		r.wantFinished()
+		r.close()
+	}
 }
 
 func testLeak[T any, S connector.Split, E any](t *testing.T, s SourceSuite[T, S, E]) {

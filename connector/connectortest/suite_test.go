@@ -159,6 +159,10 @@ func (r *counter) Snapshot(int64) ([]part, error) {
 			parts[i].Next = max(parts[i].First, parts[i].Next-1)
 		case "skip":
 			parts[i].Next = min(parts[i].Next+1, parts[i].Last)
+		case "read on while paused":
+			if r.paused[parts[i].SplitID()] {
+				parts[i].Next = min(parts[i].Next+1, parts[i].Last)
+			}
 		}
 	}
 	return parts, nil
@@ -222,6 +226,7 @@ func TestSuiteFinds(t *testing.T) {
 		"name no split":          "did not say of which split",
 		"mix splits up":          "watermark is at",
 		"ignore pauses":          "which is paused",
+		"read on while paused":   "with splits paused",
 		"leak":                   "found unexpected goroutines",
 	} {
 		t.Run(fault, func(t *testing.T) {
