@@ -19,8 +19,10 @@ type Splits[T any] struct {
 	combined Combiner
 	splits   map[string]*split[T]
 	order    []*split[T]
-	free     []int
-	last     *split[T]
+	// busy are the splits that are not idle: those that are cost nothing.
+	busy []*split[T]
+	free []int
+	last *split[T]
 	// nothing stands for the splits while there are none, at channel 0.
 	nothing *split[T]
 	// told is the output that Advance and OnBatch have reported.
@@ -84,7 +86,8 @@ func (s *Splits[T]) Release(id string) {
 	s.combined.leave(sp.channel)
 	s.free = append(s.free, sp.channel)
 	delete(s.splits, id)
-	s.order = slices.DeleteFunc(s.order, func(o *split[T]) bool { return o == sp })
+	isIt := func(o *split[T]) bool { return o == sp }
+	s.order, s.busy = slices.DeleteFunc(s.order, isIt), slices.DeleteFunc(s.busy, isIt)
 	s.last = nil
 }
 
@@ -120,7 +123,7 @@ func (s *Splits[T]) add(id string) *split[T] {
 		sp.generator = s.strategy.generate()
 	}
 	s.splits[id] = sp
-	s.order = append(s.order, sp)
+	s.order, s.busy = append(s.order, sp), append(s.busy, sp)
 	return sp
 }
 
@@ -146,7 +149,9 @@ func (s *Splits[T]) OnBatch(id string, vals []T, times []int64, wall int64) Step
 	sp.stirred = true
 	var step Step
 	if s.combined.channels[sp.channel].state == idle {
+		s.raise(sp)
 		s.combined.SetActive(sp.channel)
+		s.busy = append(s.busy, sp)
 		step.Forward = true
 	}
 	if s.toldIdle && !s.combined.idle {
@@ -232,7 +237,7 @@ func (s *Splits[T]) Tick(now int64, running bool) {
 	if len(s.order) == 0 {
 		s.nothing.tick(passed)
 	}
-	for _, sp := range s.order {
+	for _, sp := range s.busy {
 		sp.tick(passed)
 	}
 }
@@ -249,7 +254,7 @@ func (sp *split[T]) tick(passed int64) {
 // Advance computes the output from what the splits have brought and from their
 // idle clocks, and returns what is to be forwarded.
 func (s *Splits[T]) Advance() Change {
-	for _, sp := range s.order {
+	for _, sp := range s.busy {
 		s.raise(sp)
 	}
 	s.combined.settle(false)
@@ -257,9 +262,10 @@ func (s *Splits[T]) Advance() Change {
 		if len(s.order) == 0 {
 			s.rest(s.nothing)
 		}
-		for _, sp := range s.order {
+		for _, sp := range s.busy {
 			s.rest(sp)
 		}
+		s.busy = slices.DeleteFunc(s.busy, func(sp *split[T]) bool { return s.combined.channels[sp.channel].state == idle })
 	}
 	c := Change{s.combined.output > s.told, s.combined.idle != s.toldIdle}
 	s.told, s.toldIdle = s.combined.output, s.combined.idle

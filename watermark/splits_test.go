@@ -275,6 +275,57 @@ func (g *scripted) OnBatch([]click, []int64) (int, bool) {
 }
 func (g *scripted) Current() int64 { return g.current }
 
+// counted counts how often generators are asked.
+type counted struct {
+	bounded[click]
+	asked *int
+}
+
+func (c *counted) Current() int64 {
+	*c.asked++
+	return c.bounded.Current()
+}
+
+// Idle splits are left alone until records come: there may be thousands.
+func TestIdleSplitsAreNotAsked(t *testing.T) {
+	asked := 0
+	s := tracker(t, Custom(func() Generator[click] { return &counted{bounded[click]{highest: None}, &asked} }, click.EventTime).Idle(time.Second))
+	for _, id := range []string{"a", "b", "c"} {
+		feed(s, id, 10)
+	}
+	at := int64(0)
+	rounds := func(n int) int {
+		asked = 0
+		for range n {
+			s.Tick(at, true)
+			s.Advance()
+			at += 500
+		}
+		return asked
+	}
+	rounds(5)
+	if n := rounds(100); n != 0 || !s.Idle() {
+		t.Fatalf("asked %d times, idle %t", n, s.Idle())
+	}
+	feed(s, "b", 50)
+	if s.Idle() || s.Watermark() != 49 {
+		t.Errorf("b is back: idle %t, watermark %d", s.Idle(), s.Watermark())
+	}
+	if n := rounds(2); n != 2 {
+		t.Errorf("asked %d times for one split in two rounds", n)
+	}
+	feed(s, "a", 20) // behind
+	if n := rounds(2); n != 3 || s.Watermark() != 49 {
+		t.Errorf("asked %d times, want twice for a and once for b, which falls idle then; watermark %d", n, s.Watermark())
+	}
+	s.Release("b")
+	s.Release("a")
+	s.Release("c")
+	if n := rounds(3); n != 0 || len(s.busy) != 0 {
+		t.Errorf("asked %d times without splits, %d of which are busy", n, len(s.busy))
+	}
+}
+
 func TestM12GeneratorReturnsSmallerValue(t *testing.T) {
 	s := tracker(t, Custom(func() Generator[click] { return &scripted{script: []int64{10, 8, 12, 11, 13}} }, click.EventTime))
 	var forwarded []int64
