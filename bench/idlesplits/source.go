@@ -68,7 +68,7 @@ func (c *client) Fetch(ctx context.Context, into *splitreader.Batch[int]) error 
 	s := c.fresh[0]
 	c.fresh = c.fresh[1:]
 	into.Split, into.End = s.SplitID(), 1
-	into.Append(int(s.Number), int64(s.Number), 1)
+	into.Append(int(s.Number), s.Number, 1)
 	return nil
 }
 
