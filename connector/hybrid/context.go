@@ -14,12 +14,28 @@ import (
 // is the current one.
 type innerContext struct {
 	outer  connector.EnumeratorContext[Split]
-	ctx    context.Context // ends with the member
+	ctx    context.Context // ends with the member, by stop
+	stop   context.CancelFunc
 	member int
 	last   bool
 	joined map[int]bool
-	// isCurrent tells whether the member is still read.
-	isCurrent func() bool
+
+	calls   int // that are under way
+	over    bool
+	release func() error // closes the enumerator; nil when it was
+}
+
+// end ends the member: its enumerator is closed when no call of it is under way,
+// or now.
+func (c *innerContext) end(now bool) error {
+	c.over = true
+	c.stop()
+	if c.release == nil || c.calls > 0 && !now {
+		return nil
+	}
+	release := c.release
+	c.release = nil
+	return release()
 }
 
 func (c *innerContext) Context() context.Context   { return c.ctx }
@@ -29,12 +45,7 @@ func (c *innerContext) Config() connector.Config   { return c.outer.Config() }
 func (c *innerContext) Count(name string, n int64) { c.outer.Count(name, n) }
 
 func (c *innerContext) Readers() []int {
-	readers := make([]int, 0, len(c.joined))
-	for subtask := range c.joined {
-		readers = append(readers, subtask)
-	}
-	slices.Sort(readers)
-	return readers
+	return slices.DeleteFunc(slices.Clone(c.outer.Readers()), func(subtask int) bool { return !c.joined[subtask] })
 }
 
 func (c *innerContext) NoMoreSplits(subtask int) error {
@@ -55,24 +66,34 @@ func (c *innerContext) SetGauge(name, split string, value int64) {
 	c.outer.SetGauge(name, split, value)
 }
 
-// CallAsync does nothing any more when the member is over.
+// CallAsync does nothing any more when the member is over. It repeats calls
+// itself, so that they end.
 func (c *innerContext) CallAsync(call func(context.Context) (any, error), handle func(any, error) error, delay, period time.Duration) {
+	if c.over {
+		return
+	}
+	c.calls++
 	c.outer.CallAsync(func(context.Context) (any, error) {
 		if c.ctx.Err() != nil {
 			return nil, c.ctx.Err()
 		}
 		return call(c.ctx)
 	}, func(result any, err error) error {
-		if !c.isCurrent() {
-			return nil
+		c.calls--
+		if c.over {
+			return c.end(false)
 		}
-		return handle(result, err)
-	}, delay, period)
+		if err := handle(result, err); err != nil || period <= 0 {
+			return err
+		}
+		c.CallAsync(call, handle, period, period)
+		return nil
+	}, delay, 0)
 }
 
 func (c *innerContext) RunInCoordinator(fn func() error) {
 	c.outer.RunInCoordinator(func() error {
-		if !c.isCurrent() {
+		if c.over {
 			return nil
 		}
 		return fn()

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,14 +18,21 @@ type enumerator[T any] struct {
 	started bool
 	state   Enumeration // Member and Positions are kept up to date
 
-	inner  enumeration
-	stop   context.CancelFunc // ends the context of inner
-	joined map[int]bool       // readers that read the current source
+	inner   enumeration
+	current opened[T] // whose enumerator inner is
+	member  *innerContext
+	ended   []*innerContext // of sources before, which may not be closed yet
+	taken   taken
+	joined  map[int]bool // readers that read the current source
 	// finished are those of them that have come to its end.
 	finished map[int]bool
 	// late are splits that came back and that the reader of a subtask is to get
 	// when it is at their source.
-	late      map[int][]Split
+	late map[int][]Split
+	// kept are the ids of splits of the current source that stay with the reader
+	// they were given to after a restore.
+	kept      map[string]bool
+	turn      int // of the next reader that is given such a split
 	switching bool
 }
 
@@ -40,15 +48,12 @@ func (e *enumerator[T]) begin(state *State) error {
 		return e.fail(err)
 	}
 	ctx, stop := context.WithCancel(e.ctx.Context())
-	e.stop = stop
-	inner, err := src.enumerator(&innerContext{
-		outer: e.ctx, ctx: ctx, member: m, last: m == e.source.last(), joined: e.joined,
-		isCurrent: func() bool { return e.state.Member == m },
-	}, state)
+	e.member = &innerContext{outer: e.ctx, ctx: ctx, stop: stop, member: m, last: m == e.source.last(), joined: e.joined}
+	inner, err := src.enumerator(e.member, state)
 	if err != nil {
 		return e.fail(err)
 	}
-	e.inner = inner
+	e.inner, e.current, e.member.release = inner, src, inner.Close
 	return e.fail(inner.Start())
 }
 
@@ -74,20 +79,44 @@ func (e *enumerator[T]) HandleSplitRequest(int, string) error { return nil }
 // that wants them, and keeps others for the reader of the subtask, which has to
 // read them before it goes on.
 func (e *enumerator[T]) AddSplitsBack(splits []Split, subtask int) error {
-	current := e.state.Member
 	var own []Split
 	for _, s := range splits {
-		if s.Member == current && (e.started || e.source.members[current].reassigns()) {
+		if s.Member == e.state.Member && e.wants(s) {
 			own = append(own, s)
 			continue
 		}
-		to := subtask % e.ctx.Parallelism()
+		to := subtask
+		if !e.started {
+			to = e.successor(subtask)
+		}
 		e.late[to] = append(e.late[to], s)
 	}
 	if len(own) == 0 {
 		return nil
 	}
 	return e.fail(e.inner.addSplitsBack(own, subtask))
+}
+
+// wants says whether the enumerator of the current source takes a split back.
+func (e *enumerator[T]) wants(s Split) bool {
+	if e.started {
+		return !e.kept[s.SplitID()]
+	}
+	return e.current.ReassignSplits()
+}
+
+// successor chooses the reader of a restored split as the engine does: the same
+// one, or each in turn if their number has changed.
+func (e *enumerator[T]) successor(subtask int) int {
+	if n := e.ctx.Parallelism(); n == e.state.Parallelism && subtask < n {
+		return subtask
+	}
+	return e.inTurn()
+}
+
+func (e *enumerator[T]) inTurn() int {
+	e.turn++
+	return (e.turn - 1) % e.ctx.Parallelism()
 }
 
 func (e *enumerator[T]) HandleSourceEvent(subtask int, event any) error {
@@ -97,7 +126,7 @@ func (e *enumerator[T]) HandleSourceEvent(subtask int, event any) error {
 		return e.lead(subtask, ev.lowest)
 	case over:
 		if ev.member < current {
-			return e.lead(subtask, len(e.source.members))
+			return e.lead(subtask, ev.lowest)
 		}
 		e.finished[subtask] = true
 		if err := e.ctx.Assign(subtask); err != nil { // it holds back no event time
@@ -142,10 +171,14 @@ func (e *enumerator[T]) lead(subtask, lowest int) error {
 func (e *enumerator[T]) assignLate(subtask, member int) error {
 	var own []Split
 	e.late[subtask] = slices.DeleteFunc(e.late[subtask], func(s Split) bool {
-		if s.Member == member {
-			own = append(own, s)
+		if s.Member != member {
+			return false
 		}
-		return s.Member == member
+		own = append(own, s)
+		if member == e.state.Member {
+			e.kept[s.SplitID()] = true
+		}
+		return true
 	})
 	if len(own) == 0 {
 		return nil
@@ -186,13 +219,15 @@ func (e *enumerator[T]) mayEnd() bool {
 
 // next switches.
 func (e *enumerator[T]) next(position []byte) error {
-	if err := e.closeInner(); err != nil {
+	if err := e.member.end(false); err != nil {
 		return e.fail(err)
 	}
+	e.ended, e.taken = append(e.ended, e.member), taken{}
 	e.state.Member++
 	e.state.Positions = append(slices.Clone(e.state.Positions), position)
 	clear(e.finished)
 	clear(e.joined)
+	clear(e.kept)
 	e.ctx.Logger().Info("hybrid source goes on with the next source", "source", e.state.Member+1, "of", len(e.source.members))
 	if err := e.begin(nil); err != nil {
 		return err
@@ -205,24 +240,13 @@ func (e *enumerator[T]) next(position []byte) error {
 	return nil
 }
 
-func (e *enumerator[T]) closeInner() error {
-	if e.stop != nil {
-		e.stop()
-	}
-	if e.inner == nil {
-		return nil
-	}
-	inner := e.inner
-	e.inner = nil
-	return inner.Close()
-}
-
 func (e *enumerator[T]) Snapshot(checkpoint int64) (Enumeration, error) {
 	inner, err := e.inner.snapshot(checkpoint)
 	if err != nil {
 		return Enumeration{}, e.fail(err)
 	}
-	s := Enumeration{Member: e.state.Member, Positions: e.state.Positions, State: inner}
+	e.taken.note(checkpoint)
+	s := Enumeration{Member: e.state.Member, Positions: e.state.Positions, Parallelism: e.ctx.Parallelism(), State: inner}
 	for subtask := range e.ctx.Parallelism() {
 		s.Late = append(s.Late, e.late[subtask]...)
 	}
@@ -230,7 +254,34 @@ func (e *enumerator[T]) Snapshot(checkpoint int64) (Enumeration, error) {
 }
 
 func (e *enumerator[T]) CheckpointComplete(checkpoint int64) error {
+	if !e.taken.covers(checkpoint) {
+		return nil
+	}
 	return e.fail(e.inner.CheckpointComplete(checkpoint))
 }
 
-func (e *enumerator[T]) Close() error { return e.closeInner() }
+func (e *enumerator[T]) Close() error {
+	var err error
+	if e.member != nil {
+		err = e.member.end(true)
+	}
+	for _, m := range e.ended {
+		err = errors.Join(err, m.end(true))
+	}
+	return err
+}
+
+// taken knows the first checkpoint that a source took part in: of earlier ones
+// it is not told that they are complete.
+type taken struct {
+	first int64
+	any   bool
+}
+
+func (t *taken) note(checkpoint int64) {
+	if !t.any {
+		t.first, t.any = checkpoint, true
+	}
+}
+
+func (t *taken) covers(checkpoint int64) bool { return t.any && checkpoint >= t.first }

@@ -16,8 +16,9 @@ type (
 	}
 	// noMore is NoMoreSplits of a source that is not the last.
 	noMore struct{ member int }
-	// over says that a reader has come to the end of a source.
-	over struct{ member int }
+	// over says that a reader has come to the end of a source, and has nothing to
+	// read before source lowest.
+	over struct{ member, lowest int }
 	// request is a RequestSplit, and custom an event, of a source's own.
 	request struct {
 		member int

@@ -74,8 +74,9 @@ func (s *Source[T]) CanRewind() bool {
 	return true
 }
 
-// ReassignSplits implements connector.SplitReassigner: splits of sources that
-// do not want to deal them out anew go to the readers all the same.
+// ReassignSplits implements connector.SplitReassigner: it does if one source
+// does, or may, as one that is made at the switch. Splits of sources that do not
+// want to deal them out anew go to the readers all the same.
 func (s *Source[T]) ReassignSplits() bool {
 	for _, m := range s.members {
 		if m.reassigns() {
@@ -116,7 +117,7 @@ func (s *Source[T]) NewEnumerator(ctx connector.EnumeratorContext[Split], restor
 	}
 	e := &enumerator[T]{
 		source: s, ctx: ctx, state: Enumeration{Positions: make([][]byte, 1)},
-		joined: map[int]bool{}, finished: map[int]bool{}, late: map[int][]Split{},
+		joined: map[int]bool{}, finished: map[int]bool{}, late: map[int][]Split{}, kept: map[string]bool{},
 	}
 	if restored == nil {
 		return e, nil
@@ -125,8 +126,8 @@ func (s *Source[T]) NewEnumerator(ctx connector.EnumeratorContext[Split], restor
 		return nil, errFewer(n, len(s.members))
 	}
 	e.state = *restored
-	for i, split := range restored.Late {
-		to := i % ctx.Parallelism()
+	for _, split := range restored.Late {
+		to := e.inTurn()
 		e.late[to] = append(e.late[to], split)
 	}
 	return e, nil

@@ -23,6 +23,7 @@ type member[T any] interface {
 type opened[T any] interface {
 	// enumerator makes the enumerator, of a stored state unless that is nil.
 	enumerator(ctx *innerContext, state *State) (enumeration, error)
+	ReassignSplits() bool
 	reader(ctx connector.ReaderContext, member int) (reading[T], error)
 }
 
@@ -64,7 +65,6 @@ type anySource[T any] interface {
 	opened[T]
 	Bounded() bool
 	CanRewind() bool
-	ReassignSplits() bool
 	describe(s Split) string
 }
 
@@ -97,8 +97,9 @@ type switched[T any, S connector.Split, E any] struct{ Switch[T, S, E] }
 func (s switched[T, S, E]) bounded() bool { return !s.Endless }
 
 // rewinds and reassigns: what the source says is not known before the switch.
+// Splits go by the enumerator, which asks it then.
 func (s switched[T, S, E]) rewinds() bool   { return true }
-func (s switched[T, S, E]) reassigns() bool { return false }
+func (s switched[T, S, E]) reassigns() bool { return true }
 
 // describe says no more than the format: the source is not known yet.
 func (s switched[T, S, E]) describe(split Split) string { return "as a " + split.Format }

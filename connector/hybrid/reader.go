@@ -19,6 +19,7 @@ type reader[T any] struct {
 	noMore  bool            // told before the last source was begun
 	paused  map[string]bool // splits by their full id, of those that wait
 	names   names
+	taken   taken
 }
 
 func (r *reader[T]) Start() error { return nil }
@@ -53,11 +54,7 @@ func (r *reader[T]) fail(err error) error {
 func (r *reader[T]) HandleEvent(event any) error {
 	switch ev := event.(type) {
 	case hello:
-		lowest := len(r.source.members)
-		for m := range r.waiting {
-			lowest = min(lowest, m)
-		}
-		r.ctx.SendEvent(ready{lowest})
+		r.ctx.SendEvent(ready{r.lowest()})
 	case begin:
 		return r.begin(ev)
 	case noMore:
@@ -74,12 +71,21 @@ func (r *reader[T]) HandleEvent(event any) error {
 	return nil
 }
 
+// lowest is the first source of which splits wait.
+func (r *reader[T]) lowest() int {
+	lowest := len(r.source.members)
+	for m := range r.waiting {
+		lowest = min(lowest, m)
+	}
+	return lowest
+}
+
 // begin ends the reader of the source before and makes that of the next.
 func (r *reader[T]) begin(b begin) error {
 	if err := r.closeInner(); err != nil {
 		return r.fail(err)
 	}
-	r.member, r.ended, r.names = b.member, false, names{member: b.member}
+	r.member, r.ended, r.taken, r.names = b.member, false, taken{}, names{member: b.member}
 	src, err := r.source.members[b.member].open(b.position)
 	if err != nil {
 		return r.fail(err)
@@ -139,7 +145,7 @@ func (r *reader[T]) Poll(out *connector.Output[T]) (connector.Status, error) {
 	r.names.rename(out)
 	if status == connector.End && r.member < r.source.last() {
 		r.ended = true
-		r.ctx.SendEvent(over{r.member})
+		r.ctx.SendEvent(over{r.member, r.lowest()})
 		return connector.Nothing, nil
 	}
 	return status, nil
@@ -152,6 +158,7 @@ func (r *reader[T]) Snapshot(checkpoint int64) ([]Split, error) {
 		if splits, err = r.inner.snapshot(checkpoint); err != nil {
 			return nil, r.fail(err)
 		}
+		r.taken.note(checkpoint)
 	}
 	for m := range r.source.members {
 		splits = append(splits, r.waiting[m]...)
@@ -160,7 +167,7 @@ func (r *reader[T]) Snapshot(checkpoint int64) ([]Split, error) {
 }
 
 func (r *reader[T]) CheckpointComplete(checkpoint int64) error {
-	if r.inner == nil {
+	if r.inner == nil || !r.taken.covers(checkpoint) {
 		return nil
 	}
 	return r.fail(r.inner.CheckpointComplete(checkpoint))

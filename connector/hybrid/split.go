@@ -33,6 +33,8 @@ type Enumeration struct {
 	// before it began.
 	Member    int
 	Positions [][]byte
+	// Parallelism is how many readers there were.
+	Parallelism int
 	// State is that of its enumerator.
 	State *State
 	// Late are splits that wait for their reader to register.
