@@ -28,6 +28,11 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // the codec at hand cannot read.
 var ErrIncompatible = errors.New("incompatible formats")
 
+// ErrUnavailable is wrapped by errors of codecs that could not do their work for
+// a reason outside of the bytes or the value, such as a schema registry that does
+// not answer. A source must not take the bytes for undecodable.
+var ErrUnavailable = errors.New("what the codec needs is not available")
+
 func wrongSize(format string, got, want int) error {
 	return &DecodeError{Format: format, Offset: min(got, want), Err: fmt.Errorf("%d bytes instead of %d", got, want)}
 }

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector/splitreader"
 )
 
@@ -148,6 +149,8 @@ func (f *fetcher[T]) part(r *reading[T]) *Part {
 	failing := p.undecodable
 	p.undecodable = func(position int64, raw []byte, err error) error {
 		switch {
+		case errors.Is(err, codec.ErrUnavailable):
+			return fmt.Errorf("decode the record at position %d: %w", position, err)
 		case f.config.undecodable != nil:
 			bad := Undecodable{Path: p.Path, Position: position, Raw: slices.Clone(raw), Err: err}
 			if err := f.config.undecodable(bad); err != nil {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,6 +137,34 @@ func TestF14UndecodableLines(t *testing.T) {
 
 	refuse := OnUndecodable(func(Undecodable) error { return fmt.Errorf("no more") })
 	wantError(t, fails(t, Source("in/f", JSONLines[click](), storage, refuse)), "in/f", "position 16", "no more")
+}
+
+// remote is a codec that needs something to decode "far", which is away.
+type remote struct{ codec.Codec[string] }
+
+func (r remote) Decode(src []byte) (string, error) {
+	switch string(src) {
+	case "bad":
+		return "", errors.New("a bad value")
+	case "far":
+		return "", fmt.Errorf("the registry is away: %w", codec.ErrUnavailable)
+	}
+	return string(src), nil
+}
+
+// A record is not to blame, and not skipped, where the codec lacks something
+// else.
+func TestUnavailableIsNotUndecodable(t *testing.T) {
+	storage := In(FS(files("in/f", "a\nbad\nfar\nb\n")))
+	r := start(t, Source("in/f", LinesOf[string](remote{codec.String()}), storage, SkipUndecodable()), 1, nil, nil)
+	err := r.Run(deadline(t))
+	wantError(t, err, "in/f", "position 6", "the registry is away")
+	if bad := (*UndecodableError)(nil); errors.As(err, &bad) {
+		t.Errorf("got %v", bad)
+	}
+	if n := r.Context.Counter("recordsUndecodable"); n != 1 {
+		t.Errorf("%d records counted as undecodable, want 1", n)
+	}
 }
 
 type exploding struct{ codec.Codec[string] }

@@ -15,7 +15,8 @@ import (
 // Decoder makes elements of a record: it calls emit for each, with a
 // timestamp in milliseconds (connector.NoTimestamp for none; Millis gives the
 // record's). It is called by one goroutine per subtask. An error makes the
-// record undecodable, and drops what was emitted of it.
+// record undecodable, and drops what was emitted of it; one that wraps
+// codec.ErrUnavailable fails the attempt instead.
 type Decoder[T any] func(r *Record, emit func(v T, millis int64)) error
 
 // Millis returns the record's timestamp in milliseconds,
@@ -43,6 +44,9 @@ type Decoded[T any] struct {
 func WithUndecodable[T any](values codec.Codec[T]) Decoder[Decoded[T]] {
 	return func(r *Record, emit func(Decoded[T], int64)) error {
 		v, err := values.Decode(r.Value)
+		if errors.Is(err, codec.ErrUnavailable) {
+			return err
+		}
 		if err != nil {
 			emit(Decoded[T]{Err: err.Error(), Record: *r}, r.Millis())
 			return nil //nolint:nilerr // the record carries the error

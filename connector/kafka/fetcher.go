@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/connector/splitreader"
 )
 
@@ -405,6 +406,8 @@ func (f *fetcher[T]) decodeRecord(rec *kgo.Record, into *splitreader.Batch[T]) e
 	}
 	into.Vals, into.Times, into.Ends = into.Vals[:before], into.Times[:before], into.Ends[:before]
 	switch {
+	case errors.Is(err, codec.ErrUnavailable):
+		return fmt.Errorf("kafka source: decode %s[%d] at offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 	case f.config.undecodable != nil:
 		var r Record
 		r.fill(rec)

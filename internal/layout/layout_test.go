@@ -85,8 +85,8 @@ func TestModulesOfAStreamUser(t *testing.T) {
 // heavy names the only packages that may import a dependency, tests,
 // examples and bench aside.
 var heavy = map[string][]string{
-	"github.com/twmb/franz-go":            {"connector/kafka"},
-	"github.com/twmb/avro":                {"codec", "connector/file/avro"},
+	"github.com/twmb/franz-go":            {"connector/kafka", "connector/kafka/registry"},
+	"github.com/twmb/avro":                {"codec", "connector/file/avro", "connector/kafka/registry"},
 	"github.com/goccy/go-yaml":            {"internal/config"},
 	"github.com/zeebo/xxh3":               {"internal/keygroup", "agg"},
 	"github.com/klauspost/compress":       {"internal/snapshot", "connector/file"},
