@@ -208,7 +208,9 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	watching(t, func(t *testing.T, w *watch) {
 		w.opts = append(w.opts, Remember(10*time.Second))
 		size := 0
+		w.put("first", "first\n", time.Now()) // so that the directory is there
 		w.start(nil)
+		w.reads("first")
 		for i := range 40 {
 			w.put(fmt.Sprintf("%03d", i), fmt.Sprintln(i), time.Now())
 			w.reads(fmt.Sprint(i))
