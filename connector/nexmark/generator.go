@@ -3,6 +3,7 @@ package nexmark
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 )
 
@@ -14,7 +15,7 @@ const (
 	// lead is how many ids ahead of the last one may be referred to, as if the
 	// events had changed places.
 	lead = 10
-	// maxSize bounds what is cut from the text of a generator.
+	// minString is the length of the shortest text.
 	minString, textSize = 3, 1 << 20
 )
 
@@ -57,7 +58,7 @@ func New(c Config) (*Generator, error) {
 		}
 	}
 	g.letters, g.words = string(letters), string(words)
-	g.places = newPlaces(g, &r)
+	g.places = newPlaces(&r)
 	return g, nil
 }
 
@@ -193,9 +194,9 @@ type places struct{ hot, other []place }
 
 type place struct{ channel, url string }
 
-func newPlaces(g *Generator, r *draws) places {
+func newPlaces(r *draws) places {
 	url := func() string {
-		return "https://www.nexmark.com/" + g.path(r) + "/" + g.path(r) + "/" + g.path(r) + "/item.htm?query=1"
+		return "https://www.nexmark.com/" + path(r) + "/" + path(r) + "/" + path(r) + "/item.htm?query=1"
 	}
 	var p places
 	for _, name := range []string{"Google", "Facebook", "Baidu", "Apple"} {
@@ -204,7 +205,8 @@ func newPlaces(g *Generator, r *draws) places {
 	for i := range 10_000 {
 		u := url()
 		if r.below(10) > 0 {
-			u += "&channel_id=" + strconv.Itoa(i)
+			reversed := int32(bits.Reverse32(uint32(i)))
+			u += "&channel_id=" + strconv.Itoa(int(max(reversed, -reversed)))
 		}
 		p.other = append(p.other, place{"channel-" + strconv.Itoa(i), u})
 	}
@@ -221,7 +223,12 @@ func (p places) pick(r *draws) (channel, url string) {
 }
 
 // path is a part of a URL.
-func (g *Generator) path(r *draws) string {
-	n, from := minString+r.below(5-minString), r.below(textSize)
-	return g.letters[from : from+n]
+func path(r *draws) string {
+	part := make([]byte, minString+r.below(5-minString))
+	for i := range part {
+		if part[i] = byte('a' + r.below(26)); r.below(13) == 0 {
+			part[i] = '_'
+		}
+	}
+	return string(part)
 }

@@ -111,7 +111,8 @@ type Config struct {
 	// PersonBytes, AuctionBytes and BidBytes are average sizes: 200, 500, 100.
 	PersonBytes, AuctionBytes, BidBytes int
 	// OutOfOrder is in groups of how many events the order is mixed up, 1 for not
-	// at all.
+	// at all. With a number of Events that it does not divide, the last ones are
+	// some of a whole group.
 	OutOfOrder int64
 }
 
@@ -154,8 +155,8 @@ func (c *Config) check() error {
 			errs = append(errs, fmt.Errorf("%s is %d; give a number from 1 on, or 0 for the default", v.name, v.value))
 		}
 	}
-	if !(c.EventRate > 0) || math.IsInf(c.EventRate, 1) {
-		errs = append(errs, fmt.Errorf("EventRate is %v; give a finite number above 0", c.EventRate))
+	if !(c.EventRate >= 1e-3 && c.EventRate <= 1e12) {
+		errs = append(errs, fmt.Errorf("EventRate is %v; give a number from 0.001 to 1e12", c.EventRate))
 	}
 	if c.Events < 0 {
 		errs = append(errs, fmt.Errorf("Events is %d; 0 is without end", c.Events))
@@ -177,8 +178,8 @@ type Events struct {
 
 // Source makes the events of a configuration, with their times as source
 // timestamps, dealt out in turn to the subtasks: all are at about the same time.
-// With OutOfOrder at 1 times never fall; otherwise they are out of order by less
-// than the time of a group.
+// With OutOfOrder at 1 the times of a split never fall; otherwise they are out of
+// order by less than the time of a group.
 func Source(c Config, opts ...datagen.Option) *Events {
 	g, err := New(c)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -100,8 +101,16 @@ func TestDistributionOfBids(t *testing.T) {
 		}
 		if strings.HasPrefix(b.Channel, "channel-") {
 			others++
-			if strings.Contains(b.URL, "channel_id=") {
+			var n uint32
+			if _, err := fmt.Sscanf(b.Channel, "channel-%d", &n); err != nil || n >= 10_000 {
+				t.Fatalf("channel %q", b.Channel)
+			}
+			if _, id, ok := strings.Cut(b.URL, "&channel_id="); ok {
 				withID++
+				// The bits of the number backwards, without the sign.
+				if r := int32(bits.Reverse32(n)); id != fmt.Sprint(max(r, -r)) {
+					t.Fatalf("channel %d has id %s", n, id)
+				}
 			}
 		} else {
 			hotChannel++
@@ -199,7 +208,7 @@ func TestEventsStay(t *testing.T) {
 	for i, want := range map[int64]string{
 		0:     `{ID:1000 Name:Vicky Spencer EmailAddress:dvpr@pdtz.com CreditCard:8204 6707 1088 4607 City:Seattle State:WA DateTime:1436918400000 Extra:xpgyrnsbvvvgkthjhvgvvjkfkdchbnaawpxffrmgagpclmlrqjjfhmjwlehmahvcijnbwnqqgdflkxtwoucujxrnqcblhrawytuglxtkdvvvsfrdqtykmtrfnkduzwpvdpgutcfefhygwbxracklkr}`,
 		2:     `{ID:1001 ItemName:hih Description:yjhnntubukjkzqathvkfepqsavfbdmuwzasn tfqr InitialBid:161 Reserve:31872 DateTime:1436918400000 Expires:1436918400051 Seller:1000 Category:13 Extra:foywettspvxfobncfvlzmmvjayxmtpzzareuxcdlrhjlabxemdlqcpulyoirdbxyvqcosgdrmfpzqvnxiveadcpbprzazgqukobtfzeddbeehfcibmeiegksukehzfyqbrnozordsvyjqxocadaqunkpgjekkpqcoyehbjuhslubdsxtjxfejefozsrjxdzswxwtbeggtjsvfzppzusqkjbdkaiqumbiyykrjknkhxwjvxkopqyeaqayuhxcplhokqynzecdvidigpbnwueewhwyptxzgsfiquovvcxfybcjshuqmsobhfnkkysicwiaoafyjnxcinejgvkdnrdyqbcreobilmaijzuvjttqfeujir}`,
-		12345: `{Auction:1700 Bidder:1201 Price:1221 Channel:channel-7022 URL:https://www.nexmark.com/kxn/hsh/fdqn/item.htm?query=1&channel_id=7022 DateTime:1436918401234 Extra:akvuqfmhrberttnknhifkrdmhylkbamfmokrwilgehaveggynbthwklffytsjjjpwtlkvtyapzzqj}`,
+		12345: `{Auction:1700 Bidder:1201 Price:1221 Channel:channel-7022 URL:https://www.nexmark.com/rhxb/d_ee/odj/item.htm?query=1&channel_id=1993867264 DateTime:1436918401234 Extra:akvuqfmhrberttnknhifkrdmhylkbamfmokrwilgehaveggynbthwklffytsjjjpwtlkvtyapzzqj}`,
 	} {
 		e := g.Event(i)
 		got := fmt.Sprintf("%+v", e.Bid)
@@ -220,12 +229,13 @@ func TestEventsStay(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	for want, c := range map[string]Config{
-		"Persons is -1":     {Persons: -1},
-		"EventRate is -5":   {EventRate: -5},
-		"EventRate is NaN":  {EventRate: math.NaN()},
-		"Events is -2":      {Events: -2},
-		"OutOfOrder is 953": {OutOfOrder: 953},
-		"BidBytes is":       {BidBytes: math.MaxInt32},
+		"Persons is -1":       {Persons: -1},
+		"EventRate is -5":     {EventRate: -5},
+		"EventRate is NaN":    {EventRate: math.NaN()},
+		"EventRate is 1e-300": {EventRate: 1e-300},
+		"Events is -2":        {Events: -2},
+		"OutOfOrder is 953":   {OutOfOrder: 953},
+		"BidBytes is":         {BidBytes: math.MaxInt32},
 	} {
 		_, err := connectortest.StartSource[Event, datagen.Split, datagen.Enumeration](Source(c), 1, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, connector.ErrFatal) {
