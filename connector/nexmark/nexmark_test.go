@@ -70,7 +70,7 @@ func TestKindsAndIDs(t *testing.T) {
 }
 
 func TestDistributionOfBids(t *testing.T) {
-	const n = 500_000
+	const n = 200_000
 	g := generator(t, Config{})
 	var bids, hotAuction, hotBidder, hotChannel, withID, others, cheap, size float64
 	for i := range int64(n) {
@@ -127,7 +127,7 @@ func TestDistributionOfBids(t *testing.T) {
 }
 
 func TestDistributionOfPeopleAndAuctions(t *testing.T) {
-	const n = 1_000_000
+	const n = 400_000
 	g := generator(t, Config{Seed: 7})
 	var auctions, hot, size, length, people, personSize float64
 	categories, cities, names := map[int64]int{}, map[string]int{}, map[string]int{}
