@@ -43,8 +43,12 @@ func (format[T]) Open(p *file.Part) (file.RecordReader[T], error) {
 		return nothing[T]{}, nil
 	}
 	r := &reader[T]{part: p, header: h}
-	if r.schema, err = project(h.schema, reflect.TypeFor[T]()); err != nil {
+	var whole bool
+	if r.schema, whole, err = project(h.schema, reflect.TypeFor[T]()); err != nil {
 		return nil, errors.Join(err, h.codec.Close())
+	}
+	if whole {
+		r.opts = []goavro.Opt{goavro.SkipUnknown()}
 	}
 	if r.blocks, err = openBlocks(p, h); err != nil {
 		return nil, errors.Join(err, h.codec.Close())
@@ -67,6 +71,7 @@ type reader[T any] struct {
 	part   *file.Part
 	header *header
 	schema *goavro.Schema // of the file, for T
+	opts   []goavro.Opt   // of decoding
 	blocks *blocks
 	skip   int64 // values of the first block that were read before
 
@@ -96,7 +101,7 @@ func (r *reader[T]) Read(into *splitreader.Batch[T], n int) error {
 
 // decode reads the next value.
 func (r *reader[T]) decode(v *T) error {
-	rest, err := r.schema.Decode(r.values, v)
+	rest, err := r.schema.Decode(r.values, v, r.opts...)
 	if err != nil {
 		return err
 	}
