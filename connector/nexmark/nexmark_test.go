@@ -70,7 +70,7 @@ func TestKindsAndIDs(t *testing.T) {
 }
 
 func TestDistributionOfBids(t *testing.T) {
-	const n = 200_000
+	const n = 100_000
 	g := generator(t, Config{})
 	var bids, hotAuction, hotBidder, hotChannel, withID, others, cheap, size float64
 	for i := range int64(n) {
@@ -127,7 +127,7 @@ func TestDistributionOfBids(t *testing.T) {
 }
 
 func TestDistributionOfPeopleAndAuctions(t *testing.T) {
-	const n = 400_000
+	const n = 200_000
 	g := generator(t, Config{Seed: 7})
 	var auctions, hot, size, length, people, personSize float64
 	categories, cities, names := map[int64]int{}, map[string]int{}, map[string]int{}
@@ -254,8 +254,9 @@ func TestAcceptance(t *testing.T) {
 	for i := range c.Events {
 		want = append(want, g.Event(i))
 	}
+	src := Source(c) // its texts take longer to make than the events
 	connectortest.TestSource(t, connectortest.SourceSuite[Event, datagen.Split, datagen.Enumeration]{
-		New:  func() connector.Source[Event, datagen.Split, datagen.Enumeration] { return Source(c) },
+		New:  func() connector.Source[Event, datagen.Split, datagen.Enumeration] { return src },
 		Want: want, Time: Event.Millis, Points: 8,
 		Key: func(e Event) string {
 			if e.Kind == BidEvent {
