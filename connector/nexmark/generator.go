@@ -15,7 +15,8 @@ const (
 	// lead is how many ids ahead of the last one may be referred to, as if the
 	// events had changed places.
 	lead = 10
-	// minString is the length of the shortest text.
+	// minString is the length of the shortest text; texts are cut from textSize
+	// random bytes.
 	minString, textSize = 3, 1 << 20
 )
 

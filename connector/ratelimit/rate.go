@@ -106,9 +106,7 @@ func (s *share) Allow(want int) int {
 func (s *share) Used(n int, more bool) {
 	s.rate.mu.Lock()
 	defer s.rate.mu.Unlock()
-	if s.tokens -= float64(n); math.IsNaN(s.tokens) {
-		s.tokens = 0 // without limit
-	}
+	s.tokens -= float64(n)
 	s.setBusy(more)
 }
 
@@ -123,7 +121,7 @@ func (s *share) refill(now time.Time) {
 		s.tokens += own * passed
 	}
 	if math.IsInf(own, 1) {
-		s.tokens = math.MaxInt32
+		s.tokens = math.MaxInt32 // a finite number, to go on counting with
 	}
 	s.tokens, s.last = min(s.tokens, most), now
 }
