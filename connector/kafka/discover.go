@@ -169,8 +169,10 @@ func retry(ctx context.Context, c *client, try func(context.Context) error) erro
 			if time.Since(began) >= min(topicGrace, c.startTimeout) {
 				return err
 			}
-		} else if isFatal(err) {
-			return final(err)
+		} else if errors.Is(err, connector.ErrFatal) {
+			return err
+		} else if isAnswer(err) {
+			return c.refused(err)
 		}
 		if bounded.Err() == nil || last == nil {
 			last = err
@@ -179,10 +181,4 @@ func retry(ctx context.Context, c *client, try func(context.Context) error) erro
 			return c.unreachable(c.startTimeout, last)
 		}
 	}
-}
-
-// isFatal says whether trying again is of no use.
-func isFatal(err error) bool {
-	answer := (*kerr.Error)(nil)
-	return errors.Is(err, connector.ErrFatal) || errors.As(err, &answer) && !answer.Retriable
 }

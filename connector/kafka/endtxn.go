@@ -132,7 +132,7 @@ func (e *ender) commit(ctx context.Context, t Transaction, warn func(age time.Du
 				return err
 			}
 		case isRefused(err):
-			return fmt.Errorf("commit of transaction %s: %w", t, final(err))
+			return fmt.Errorf("commit of transaction %s: %w", t, e.config.refused(err))
 		}
 		remind(err)
 		pause(ctx, wait)
@@ -156,12 +156,8 @@ func isOver(err error) bool {
 	return false
 }
 
-// isRefused says whether asking again is of no use: the brokers answered, and
-// not with something that passes.
-func isRefused(err error) bool {
-	answer := (*kerr.Error)(nil)
-	return errors.As(err, &answer) && !answer.Retriable && !errors.Is(err, kerr.ConcurrentTransactions)
-}
+// isRefused says whether asking again for the end of a transaction is of no use.
+func isRefused(err error) bool { return isAnswer(err) && !errors.Is(err, kerr.ConcurrentTransactions) }
 
 // insist repeats a request while its failure may pass.
 func (e *ender) insist(ctx context.Context, request func(context.Context) error) error {
@@ -335,7 +331,7 @@ func (e *ender) abort(ctx context.Context, t Transaction) error {
 				return nil //nolint:nilerr // an id the broker has forgotten has nothing open
 			}
 		case isRefused(err):
-			return fmt.Errorf("abort of transaction %s: %w", t.ID, final(err))
+			return fmt.Errorf("abort of transaction %s: %w", t.ID, e.config.refused(err))
 		}
 		pause(ctx, wait)
 	}

@@ -152,7 +152,7 @@ func TestFailure53LookLeavesRecordsToTheClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := newFetcher(&src.config, cl, src.decode(nil), &connectortest.Context{}, nil)
+			f := newFetcher(&src.config, consumer{cl, t.Context()}, src.decode(nil), &connectortest.Context{}, nil)
 			r := &reading{Split: Split{Topic: topic, TopicID: listed[topic].ID, Next: test.next, Stop: test.stop}}
 			for again := []*reading{r}; len(again) > 0; {
 				again = f.look(c.deadline(), listed[topic].Partitions[0].Leader, again)

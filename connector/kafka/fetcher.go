@@ -31,6 +31,8 @@ type fetcher[T any] struct {
 	count  func(string, int64)
 	gauge  func(name, split string, value int64)
 	admit  admission
+	// refused ends, with the cause, when a broker refuses to talk.
+	refused context.Context
 
 	warning splitreader.PanicWarning
 
@@ -68,10 +70,10 @@ type meter interface {
 	SetGauge(name, split string, value int64)
 }
 
-func newFetcher[T any](c *sourceConfig, cl *kgo.Client, d decoding[T], m meter, log *slog.Logger) *fetcher[T] {
+func newFetcher[T any](c *sourceConfig, cl consumer, d decoding[T], m meter, log *slog.Logger) *fetcher[T] {
 	return &fetcher[T]{
-		config: c, client: cl, decode: d, count: m.Count, gauge: m.SetGauge,
-		admit:   admission{c, kadm.NewClient(cl), m.Count},
+		config: c, client: cl.Client, refused: cl.refused, decode: d, count: m.Count, gauge: m.SetGauge,
+		admit:   admission{c, kadm.NewClient(cl.Client), m.Count},
 		warning: splitreader.PanicWarning{Log: log},
 		splits:  map[partition]*reading{},
 		byID:    map[string]partition{},
@@ -129,8 +131,14 @@ func (f *fetcher[T]) Fetch(ctx context.Context, into *splitreader.Batch[T]) erro
 				continue
 			}
 		}
-		if f.poll(ctx); ctx.Err() != nil && len(f.left) == 0 {
+		if f.poll(ctx); len(f.left) > 0 {
+			continue
+		}
+		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if f.refused.Err() != nil {
+			return fmt.Errorf("kafka source: %w", context.Cause(f.refused))
 		}
 	}
 }
@@ -201,11 +209,12 @@ func (f *fetcher[T]) stop(p partition) {
 	f.client.RemoveConsumePartitions(map[string][]int32{p.topic: {p.number}})
 }
 
-// poll waits for records, not for ever if splits may end without any, and
-// sorts out errors.
+// poll waits for records, not for ever if splits may end without any or a
+// broker refuses to talk, and sorts out errors.
 func (f *fetcher[T]) poll(ctx context.Context) {
+	ctx, cancel := until(ctx, f.refused)
+	defer cancel()
 	if f.bounded {
-		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, silence)
 		defer cancel()
 	}
@@ -257,12 +266,8 @@ func (f *fetcher[T]) fail(p partition, err error) {
 }
 
 func isTransient(err error) bool {
-	answer := (*kerr.Error)(nil)
-	if errors.As(err, &answer) {
-		return answer.Retriable
-	}
 	lost := (*kgo.ErrDataLoss)(nil)
-	return !errors.As(err, &lost) && !errors.Is(err, kgo.ErrClientClosed) // the network
+	return !isAnswer(err) && !errors.As(err, &lost) && !errors.Is(err, kgo.ErrClientClosed) // the network
 }
 
 // verify asks whether suspected topics are still there and the same.

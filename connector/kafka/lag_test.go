@@ -27,7 +27,7 @@ func newLag(c *cluster, topic string, opts ...SourceOption) *lag {
 		c.Fatal(err)
 	}
 	l := &lag{cluster: c}
-	l.fetcher = newFetcher(&src.config, cl, src.decode(nil), &l.meter, slog.New(slog.DiscardHandler))
+	l.fetcher = newFetcher(&src.config, consumer{cl, c.Context()}, src.decode(nil), &l.meter, slog.New(slog.DiscardHandler))
 	c.Cleanup(func() {
 		if err := l.fetcher.Close(); err != nil {
 			c.Error(err)

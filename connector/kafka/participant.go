@@ -133,10 +133,10 @@ func (p *participant[T]) Begin(_ context.Context, name twophase.Name) (Transacti
 
 // open makes the client of a transaction.
 func (p *participant[T]) open(id string) error {
-	cl, err := p.config.openWith(producerOptions(), []kgo.Opt{
+	cl, err := p.live.produced.open(p.ctx.Context(), p.config,
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(p.config.timeout),
-	})
+	)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (p *participant[T]) Write(txn Transaction, vals []T, times []int64) error {
 			l.topics[t], l.last = struct{}{}, t
 		}
 	}
-	produce(p.ctx.Context(), l.client, c, &l.produced)
+	produce(l.client, c, &l.produced)
 	return nil
 }
 
@@ -274,6 +274,7 @@ func (p *participant[T]) writtenBy(ctx context.Context) (wrote identity, known b
 func (p *participant[T]) release() {
 	if p.live.client != nil {
 		p.live.client.Close()
+		p.live.produced.stop()
 	}
 	p.live = nil
 }

@@ -16,10 +16,35 @@ import (
 type produced struct {
 	anybody bool // may have written: the identity may change
 
+	// ctx is that of the records and of the wait for them. It ends when a broker
+	// refuses to talk.
+	ctx  context.Context
+	stop context.CancelFunc
+
 	mu       sync.Mutex
 	err      error
 	acked    bool
 	identity identity
+}
+
+// open makes the client whose records p follows.
+func (p *produced) open(ctx context.Context, c *sinkConfig, opts ...kgo.Opt) (*kgo.Client, error) {
+	p.ctx, p.stop = context.WithCancel(ctx)
+	cl, err := c.openWith(producerOptions(), append(opts, kgo.WithHooks(&refusals{tell: p.refused})))
+	if err != nil {
+		p.stop()
+	}
+	return cl, err
+}
+
+// refused notes that a broker does not talk to the client.
+func (p *produced) refused(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = fmt.Errorf("kafka sink: %w", err)
+	}
+	p.stop()
 }
 
 // identity is a producer's id and epoch.
@@ -66,7 +91,7 @@ func (p *produced) producedBy() (identity, bool) {
 
 // produce hands a chunk to the client, which blocks while its buffer is full.
 // The chunk then belongs to its promise.
-func produce(ctx context.Context, cl *kgo.Client, c *chunk, p *produced) {
+func produce(cl *kgo.Client, c *chunk, p *produced) {
 	records, promise := c.records, c.promise
 	if len(records) == 0 {
 		c.home.put(c)
@@ -75,13 +100,18 @@ func produce(ctx context.Context, cl *kgo.Client, c *chunk, p *produced) {
 	c.to = p
 	c.left.Store(int64(len(records)))
 	for i := range records {
-		cl.Produce(ctx, &records[i], promise)
+		cl.Produce(p.ctx, &records[i], promise)
 	}
 }
 
 // flush waits until everything produced has arrived.
 func flush(ctx context.Context, cl *kgo.Client, p *produced) error {
+	ctx, cancel := until(ctx, p.ctx)
+	defer cancel()
 	if err := cl.Flush(ctx); err != nil {
+		if first := p.failure(); first != nil {
+			return first
+		}
 		return fmt.Errorf("kafka sink: flush: %w", final(err))
 	}
 	return p.failure()
@@ -101,16 +131,17 @@ type writer[T any] struct {
 }
 
 func newWriter[T any](ctx connector.SinkContext, c *sinkConfig, e encode[T]) (*writer[T], error) {
-	cl, err := c.openWith(producerOptions(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.checkTopic(ctx.Context(), cl); err != nil {
-		cl.Close()
-		return nil, err
-	}
-	w := &writer[T]{ctx: ctx, delivery: c.delivery, client: cl, encode: e}
+	w := &writer[T]{ctx: ctx, delivery: c.delivery, encode: e}
 	w.produced.anybody = true // outside of transactions a new producer id is harmless
+	var err error
+	if w.client, err = w.produced.open(ctx.Context(), c); err != nil {
+		return nil, err
+	}
+	if err := c.checkTopic(ctx.Context(), w.client); err != nil {
+		w.produced.stop()
+		w.client.Close()
+		return nil, err
+	}
 	return w, nil
 }
 
@@ -125,7 +156,7 @@ func (w *writer[T]) Write(vals []T, times []int64) error {
 	if skipped > 0 {
 		w.ctx.Count("recordsSkipped", int64(skipped))
 	}
-	produce(w.ctx.Context(), w.client, c, &w.produced)
+	produce(w.client, c, &w.produced)
 	return nil
 }
 
@@ -144,6 +175,7 @@ func (w *writer[T]) Committed(int64) error { return nil }
 
 // Close waits a little for what is under way where no flush did.
 func (w *writer[T]) Close() error {
+	defer w.produced.stop()
 	defer w.client.Close()
 	if w.delivery != connector.None || w.ctx.Context().Err() != nil {
 		return nil

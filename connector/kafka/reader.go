@@ -23,9 +23,16 @@ type reader[T any] struct {
 	pending map[int64]kadm.Offsets // by checkpoint
 }
 
+// consumer is a client that fetches.
+type consumer struct {
+	*kgo.Client
+	// refused ends, with the cause, when a broker refuses to talk to it.
+	refused context.Context
+}
+
 // newReader makes a reader over cl; committer, nil without a group, is the
 // client that commits: the other one ends with the fetcher.
-func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl, committer *kgo.Client, d decoding[T]) *reader[T] {
+func newReader[T any](ctx connector.ReaderContext, c *sourceConfig, cl consumer, committer *kgo.Client, d decoding[T]) *reader[T] {
 	r := &reader[T]{
 		Reader:  splitreader.New(ctx, newFetcher(c, cl, d, ctx, ctx.Logger())),
 		ctx:     ctx,

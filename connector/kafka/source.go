@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -217,7 +218,9 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 		return nil, s.config.err
 	}
 	d := s.decode(ctx.Count)
-	cl, err := s.config.client.openWith(consumerDefaults(), append(s.config.consumerOptions(), pools(d.copies)))
+	refused, refuse := context.WithCancelCause(context.Background())
+	hooks := kgo.WithHooks(&refusals{tell: refuse})
+	cl, err := s.config.client.openWith(consumerDefaults(), append(s.config.consumerOptions(), pools(d.copies), hooks))
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +231,7 @@ func (s *TopicSource[T]) NewReader(ctx connector.ReaderContext) (connector.Reade
 			return nil, err
 		}
 	}
-	return newReader(ctx, &s.config, cl, committer, d), nil
+	return newReader(ctx, &s.config, consumer{cl, refused}, committer, d), nil
 }
 
 // reads says whether a topic belongs to the source as it is configured.

@@ -202,18 +202,18 @@ func (e *ender) askAll(ctx context.Context, what string, ask func() error) error
 		if err == nil {
 			return nil
 		}
-		answer := (*kerr.Error)(nil)
-		if errors.As(err, &answer) && !answer.Retriable {
-			return final(err)
+		if isAnswer(err) {
+			return e.config.refused(err)
 		}
 		if pause(ctx, retryPause) {
 			continue
 		}
 		interrupted := e.config.interrupted(ctx, err)
+		answer := (*kerr.Error)(nil)
 		switch {
 		case interrupted != nil:
 			return interrupted
-		case answer == nil:
+		case !errors.As(err, &answer):
 			return e.config.unreachable(e.config.startTimeout, err)
 		default:
 			return fmt.Errorf("not all brokers at %s %s within %v, and an incomplete list must not be used: %w", e.config.names(), what, e.config.startTimeout, err)
