@@ -12,8 +12,9 @@ import (
 // invalid is a configuration that cannot work, however often it is started.
 func invalid(message string) error { return connector.Fatal(errors.New(message)) }
 
-// lasting are the answers by which brokers refuse the job itself: what it may do, how it is set up, or what it speaks. Answers that concern
-// one record or the state of the cluster are not among them.
+// lasting are the answers by which brokers refuse the job itself: what it may
+// do, how it is set up, or what it speaks. Answers that concern one record or
+// the state of the cluster are not among them. Those of logins have a remedy.
 var lasting = []error{
 	kerr.SecurityDisabled,
 	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
