@@ -63,16 +63,19 @@ type SplitReassigner interface{ ReassignSplits() bool }
 type Enumerator[S Split, E any] interface {
 	// Start is called once, before everything else.
 	Start() error
-	// AddReader says that the reader of a subtask is there.
+	// AddReader says that the reader of a subtask is there. It is called again
+	// when the reader has failed and another has taken its place alone: that
+	// one has been told nothing yet, NoMoreSplits included.
 	AddReader(subtask int) error
 	// HandleSplitRequest answers a reader that asked for work.
 	HandleSplitRequest(subtask int, host string) error
 	// AddSplitsBack returns splits that were assigned to a reader since the
-	// last completed checkpoint and that the reader, having failed, lost. If
-	// the source is a SplitReassigner it is also called after a restore,
-	// between Start and the first AddReader, for each reader of the snapshot
-	// that had splits, with their positions: subtask may then be one that there
-	// is no more.
+	// checkpoint from which, having failed alone, it starts again, and that it
+	// lost. The reader is not registered then; its AddReader follows. If the
+	// source is a SplitReassigner the splits that the checkpoint holds come as
+	// well, with their positions; and it is also called after a restore of the
+	// whole job, between Start and the first AddReader, for each reader of the
+	// snapshot that had splits: subtask may then be one that there is no more.
 	AddSplitsBack(splits []S, subtask int) error
 	// HandleSourceEvent receives an event that a reader sent.
 	HandleSourceEvent(subtask int, event any) error

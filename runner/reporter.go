@@ -157,8 +157,8 @@ type line struct {
 	Time time.Time `json:"time"`
 	Job  string    `json:"job"`
 	// Event is standing by, taking over, started, checkpoint, checkpoint
-	// failed, failed, restarting, progress (every second) or end (the last
-	// line).
+	// failed, failed, restarting, region failed, region restarted, progress
+	// (every second) or end (the last line).
 	Event    string   `json:"event"`
 	State    jobState `json:"state"`
 	Attempt  int64    `json:"attempt"`

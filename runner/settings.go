@@ -201,6 +201,7 @@ func (j *job) engineOptions() embedded.Options {
 		MaxParallelism:        j.integer(config.MaxParallelism),
 		Checkpoint:            j.checkpoints(),
 		Restart:               j.restarts(),
+		Failover:              embedded.Failover(j.text(config.Failover)),
 		RestorePath:           j.text(config.RestorePath),
 		Claim:                 j.text(config.ClaimMode) == config.Claim,
 		AllowNonRestoredState: config.Get[bool](j.values, config.AllowNonRestored),

@@ -82,7 +82,7 @@ func (t *tracker) count(e embedded.Event) {
 	case embedded.Failed:
 		// If there is no restart, the end follows at once.
 		c.become(restarting)
-	case embedded.Restarting:
+	case embedded.Restarting, embedded.RegionRestarted:
 		c.Restarts++
 	case embedded.Finished:
 		c.State = finished

@@ -71,7 +71,7 @@ func (c *Core) again(p *pending) {
 	switch {
 	case p.stop || p.kind == snapshot.Final:
 		c.retryAt = c.now
-	case c.cancel == notCanceled && c.stop == nil && c.draining == nil:
+	case c.cancel == notCanceled && c.stop == nil && c.draining == nil && len(c.down) == 0:
 		c.send(&pending{kind: p.kind, native: p.native, path: p.path, tokens: tokens})
 	default:
 		c.reply(tokens, 0, errIDTaken)
@@ -102,7 +102,7 @@ func (c *Core) published(p *pending, committables int) {
 
 // complete makes a published checkpoint count.
 func (c *Core) complete(p *pending) {
-	c.failures = 0
+	c.failures, c.latest = 0, p.id
 	gone := func(id int64) bool { return slices.Contains(p.deletes, id) }
 	c.completed = slices.DeleteFunc(c.completed, gone)
 	c.orphans = slices.DeleteFunc(c.orphans, gone)

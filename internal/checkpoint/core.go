@@ -84,6 +84,16 @@ type Core struct {
 	// end, and all tasks behind them have ended; nil if none was asked for.
 	draining *stopping
 	cancel   cancelPhase
+
+	// down are the tasks of regions that have failed, why the last one has, and
+	// stopped the regions whose tasks have ended and that have no answer yet.
+	down    map[stage.TaskID]bool
+	why     error
+	stopped []Region
+	// held are requests that wait until no region is down.
+	held []Requested
+	// latest is the newest checkpoint that the attempt has completed.
+	latest int64
 }
 
 // pending is a snapshot that is not yet published.
@@ -107,7 +117,7 @@ func (p *pending) plainSavepoint() bool { return p.kind == snapshot.Savepoint &&
 
 // NewCore returns a core that waits for Started.
 func NewCore(o CoreOptions) *Core {
-	return &Core{opt: o, next: max(o.NextID, 1), completed: slices.Clone(o.Owned), tasks: map[stage.TaskID]bool{}}
+	return &Core{opt: o, next: max(o.NextID, 1), completed: slices.Clone(o.Owned), tasks: map[stage.TaskID]bool{}, down: map[stage.TaskID]bool{}}
 }
 
 // Step takes an event at a time in ms, which never goes back.
@@ -158,12 +168,18 @@ func (c *Core) handle(ev Event) {
 		c.onEnded(e)
 	case Cancel:
 		c.onCancel()
+	case RegionFailed:
+		c.onRegionFailed(e)
+	case RegionStopped:
+		c.stopped = append(c.stopped, e.Region)
+	case RegionRestarted:
+		c.onRegionRestarted(e)
 	}
 }
 
 // advance does what has become due or possible.
 func (c *Core) advance() {
-	for _, step := range []func(){c.expire, c.publishNext, c.trigger, c.finishCancel, c.setTimer} {
+	for _, step := range []func(){c.expire, c.publishNext, c.restoreRegions, c.trigger, c.finishCancel, c.setTimer} {
 		if c.ended {
 			return
 		}
@@ -205,6 +221,8 @@ func (c *Core) onRequested(r Requested) {
 		c.do(Reply{Token: r.Token, Err: ErrOff})
 	case !c.started:
 		c.do(Reply{Token: r.Token, Err: ErrNotRunning})
+	case len(c.down) > 0:
+		c.hold(r)
 	case c.stop != nil && suspend && c.stop.kind == snapshot.Final:
 		c.stop.tokens = append(c.stop.tokens, r.Token)
 	case c.stop != nil || c.draining != nil:
@@ -223,7 +241,7 @@ func (c *Core) onRequested(r Requested) {
 }
 
 func (c *Core) onEnded(e Ended) {
-	if ended, known := c.tasks[e.Task]; !known || ended {
+	if ended, known := c.tasks[e.Task]; !known || ended || c.down[e.Task] {
 		return
 	}
 	c.tasks[e.Task] = true
@@ -278,6 +296,13 @@ func (c *Core) finish(o Outcome) {
 	c.ended = true
 }
 
+func (c *Core) replyHeld(err error) {
+	for _, r := range c.held {
+		c.do(Reply{Token: r.Token, Err: err})
+	}
+	c.held = nil
+}
+
 // replyAll answers everybody who still waits.
 func (c *Core) replyAll(err error) {
 	c.reply(c.queue, 0, err)
@@ -292,5 +317,6 @@ func (c *Core) replyAll(err error) {
 			c.reply(s.tokens, 0, err)
 		}
 	}
+	c.replyHeld(err)
 	c.queue, c.pending, c.unmarked, c.stop, c.draining = nil, nil, nil, nil, nil
 }

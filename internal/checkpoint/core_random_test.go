@@ -50,7 +50,9 @@ type simulation struct {
 	waiting   map[int64]bool
 	tokens    int64
 	last      int64 // the last id
-	over      bool
+	// regions are those that are down: each task is one.
+	regions map[int]regionState
+	over    bool
 }
 
 func newSimulation(seed uint64) *simulation {
@@ -61,7 +63,7 @@ func newSimulation(seed uint64) *simulation {
 		Retention: []checkpoint.Retention{checkpoint.RetainAlways, checkpoint.DeleteOnCancel, checkpoint.DeleteAtEnd}[r.IntN(3)],
 	}
 	s := &simulation{
-		rnd: r, opt: o, core: NewCore(o), open: map[int64]*stage.Barrier{}, acks: map[int64][]stage.TaskID{}, listed: map[int64]int64{}, waiting: map[int64]bool{},
+		rnd: r, opt: o, core: NewCore(o), open: map[int64]*stage.Barrier{}, acks: map[int64][]stage.TaskID{}, listed: map[int64]int64{}, waiting: map[int64]bool{}, regions: map[int]regionState{},
 	}
 	for i := range 1 + r.IntN(3) {
 		s.tasks = append(s.tasks, stage.TaskID{Stage: "t", Subtask: i})
@@ -124,6 +126,34 @@ func (s *simulation) event() Event {
 		return Ended{task}
 	case n == 89 && s.rnd.IntN(10) == 0:
 		return Cancel{}
+	case n >= 90 && n < 95:
+		return s.region()
+	}
+	return Tick{}
+}
+
+type regionState int
+
+const (
+	regionFailed regionState = iota + 1
+	regionStopped
+	regionAnswered
+)
+
+// region moves a region on, if it is its turn.
+func (s *simulation) region() Event {
+	i := s.rnd.IntN(len(s.tasks))
+	r := Region{ID: i, Tasks: s.tasks[i : i+1]}
+	switch st := s.regions[i]; {
+	case st == 0 && s.rnd.IntN(4) == 0:
+		s.regions[i] = regionFailed
+		return RegionFailed{r, errors.New("broken")}
+	case st == regionFailed:
+		s.regions[i] = regionStopped
+		return RegionStopped{r}
+	case st == regionAnswered:
+		delete(s.regions, i)
+		return RegionRestarted{r}
 	}
 	return Tick{}
 }
@@ -190,6 +220,9 @@ func (s *simulation) check(action Action) error {
 		if a.Barrier.ID <= s.last {
 			return fmt.Errorf("id %d after %d", a.Barrier.ID, s.last)
 		}
+		if len(s.regions) > 0 {
+			return fmt.Errorf("barrier %d while regions are down", a.Barrier.ID)
+		}
 		s.last = a.Barrier.ID
 		s.open[s.last] = a.Barrier
 		if n := s.checkpointsOpen(); a.Barrier.Kind == snapshot.Checkpoint && s.opt.MaxConcurrent < n && len(s.core.unmarked) == 0 {
@@ -229,6 +262,15 @@ func (s *simulation) check(action Action) error {
 		if s.listed[newest] <= a.ID {
 			return fmt.Errorf("%d may be reused, but %d lists what is above %d", a.ID, newest, s.listed[newest]-1)
 		}
+	case RestoreRegion:
+		var newest int64
+		if len(s.completed) > 0 {
+			newest = s.completed[len(s.completed)-1]
+		}
+		if a.From != newest || s.publishing != nil || s.regions[a.Region] != regionStopped {
+			return fmt.Errorf("the newest checkpoint is %d; publishing: %v; down: %v", newest, s.publishing, s.regions)
+		}
+		s.regions[a.Region] = regionAnswered
 	case NotifyAborted:
 		delete(s.open, a.ID)
 	case Delete:

@@ -105,6 +105,15 @@ func (tr *trace) events(words []string) []Event {
 		}
 	case "cancel":
 		return []Event{Cancel{}}
+	case "region": // ID failed|stopped|restarted TASK...
+		r := Region{ID: int(tr.number(words[1])), Tasks: tr.tasks(words[3:])}
+		switch words[2] {
+		case "failed":
+			return []Event{RegionFailed{r, errors.New("broken")}}
+		case "stopped":
+			return []Event{RegionStopped{r}}
+		}
+		return []Event{RegionRestarted{r}}
 	default:
 		tr.t.Fatalf("unknown event %q", words)
 	}

@@ -40,6 +40,8 @@ type driver struct {
 	metrics          *metrics
 	tokens           map[int64]request
 	lastToken        int64
+	// regions wait for what they start from, by id.
+	regions map[int]chan<- int64
 
 	ended bool
 	err   error
@@ -54,6 +56,7 @@ func newDriver(c *Coordinator) *driver {
 	d := &driver{
 		Coordinator: c, core: c.cfg.core(), shares: c.cfg.Attempt.shares, epoch: c.cfg.Now(), began: time.Now(),
 		barriers: map[int64]*barrier{}, published: map[int64]*barrier{}, pool: newPool(), sinks: map[string]*sink{}, tokens: map[int64]request{},
+		regions: map[int]chan<- int64{},
 		metrics: newMetrics(c.cfg.Registerer, c.cfg.Job),
 	}
 	d.swept = d.began // by the start
@@ -161,6 +164,8 @@ func (d *driver) perform(action Action) {
 		d.setTimer(a.At)
 	case Reply:
 		d.reply(a)
+	case RestoreRegion:
+		d.restoreRegion(a)
 	case Fail:
 		d.ended, d.err = true, d.located(a.Err)
 	case Finish:

@@ -27,6 +27,9 @@ var (
 	ErrTimeout = errors.New("timed out")
 	// errSubsumed is why a checkpoint ends that a later one has overtaken.
 	errSubsumed = errors.New("a later checkpoint was written first")
+	// errRegionFailed is why a snapshot ends that a part of the job cannot take
+	// part in.
+	errRegionFailed = errors.New("a region of the job failed and starts again")
 	// errIDTaken is why a checkpoint ends whose id another attempt has used.
 	errIDTaken = errors.New("its id was used by another attempt")
 )

@@ -88,6 +88,7 @@ func (c *Core) onCancel() {
 	c.stop, c.draining = nil, nil
 	c.reply(c.queue, 0, ErrCanceled)
 	c.queue = nil
+	c.replyHeld(ErrCanceled)
 	for _, p := range slices.Clone(c.pending) {
 		if p != c.publishing {
 			c.abort(p, ErrCanceled, true)

@@ -11,7 +11,7 @@ import (
 // trigger sends the barriers that are due.
 func (c *Core) trigger() {
 	switch {
-	case !c.started || c.cancel != notCanceled:
+	case !c.started || c.cancel != notCanceled || len(c.down) > 0:
 		return
 	case c.stop != nil:
 		c.triggerStop()
@@ -140,7 +140,7 @@ func (c *Core) setTimer() {
 			earliest(p.triggered + c.opt.Timeout)
 		}
 	}
-	if c.started && c.cancel == notCanceled {
+	if c.started && c.cancel == notCanceled && len(c.down) == 0 {
 		if s := c.stop; s != nil {
 			if s.phase == stopWanted {
 				earliest(c.retryAt)

@@ -34,6 +34,7 @@ const (
 	LSMMemory    = "state.backend.lsm.memory"
 	LSMDir       = "state.backend.lsm.dir"
 
+	Failover          = "jobmanager.execution.failover-strategy"
 	RestartType       = "restart-strategy.type"
 	FixedAttempts     = "restart-strategy.fixed-delay.attempts"
 	FixedDelay        = "restart-strategy.fixed-delay.delay"
@@ -76,6 +77,9 @@ const (
 
 	NoClaim = "NO_CLAIM"
 	Claim   = "CLAIM"
+
+	FailoverRegion = "region"
+	FailoverFull   = "full"
 
 	RestartNone        = "none"
 	RestartFixed       = "fixed-delay"
@@ -148,6 +152,8 @@ var options = []*Option{
 		RestartExponential, "exponentialdelay="+RestartExponential),
 		DefaultText: "exponential-delay with checkpoints, none without", Old: []string{"restart-strategy"},
 		Help: "What to do when the job fails."},
+	{Key: Failover, Kind: choice(FailoverRegion, FailoverFull), Default: FailoverRegion,
+		Help: "What starts again then: the subtasks that exchange records with the one that failed, or, with full and if there is an exactly-once sink among those, all."},
 	{Key: FixedAttempts, Kind: attempts(), Default: "1", Help: "Restarts before the job fails for good."},
 	{Key: FixedDelay, Kind: duration(1e6), Default: "1 s", Help: "Time before each restart."},
 	{Key: RateMax, Kind: integer(1, math.MaxInt32), Default: "1", Help: "Failures within the interval that are followed by a restart."},

@@ -37,7 +37,7 @@ func more(t *testing.T, s *Stepped, source string, part datagen.Split) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.a.wiring.sources[source][0].PostEvent(stage.SourceEvent{Splits: [][]byte{b}})
+	s.a.wiring.Load().sources[source][0].PostEvent(stage.SourceEvent{Splits: [][]byte{b}})
 }
 
 // pass lets the job work until it rests, some intervals of an alignment on.

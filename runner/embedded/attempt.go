@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/connector"
@@ -43,9 +45,13 @@ type attempt struct {
 	kinds       map[string]string
 	committers  map[string]stage.Committer
 	coordinator *coord.Coordinator
-	wiring      *wiring
+	wiring      atomic.Pointer[wiring]
 	enumerators map[string]*enumerator
 	gate        gate
+	// regions are what can fail by itself, regionOf those of the tasks.
+	regions  []*region
+	regionOf map[stage.TaskID]*region
+	rewiring sync.Mutex // held by the region that makes another wiring
 	// uploads are what tasks write the files of snapshots by.
 	uploads map[stage.TaskID]*snapshot.Uploads
 	// alignment is where sources wait for others.
@@ -56,14 +62,13 @@ type attempt struct {
 	// host is what tasks report to, connect makes their queues, target is
 	// where a snapshot goes, now is their wall clock: a Stepped has its own.
 	host    stage.Host
-	connect func(producer, consumer *stage.Waker) queue
+	connect func(r *region, producer, consumer *stage.Waker) queue
 	target  func(id int64) (storage.Blobs, string, bool)
 	now     func() int64
 
 	// ctx is that of everything that runs; it ends some time after parent.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
-	writers     sync.WaitGroup
 	running     sync.WaitGroup
 }
 
@@ -80,8 +85,8 @@ func newAttempt(j *Job, o Options, blobs storage.Blobs, after int64) *attempt {
 		a.now = func() int64 { return start }
 	}
 	a.host = a
-	a.connect = func(producer, consumer *stage.Waker) queue {
-		return exchange.New(producer, consumer, a.ctx.Done())
+	a.connect = func(r *region, producer, consumer *stage.Waker) queue {
+		return exchange.New(producer, consumer, r.ctx.Done())
 	}
 	a.target = func(id int64) (storage.Blobs, string, bool) { return a.coordinator.Target(id) }
 	return a
@@ -171,6 +176,7 @@ func (a *attempt) fit(_ context.Context, chosen *coord.Attempt) (map[string]stag
 	if err == nil {
 		err = a.openCommitters()
 	}
+	a.permitRestarts()
 	return a.committers, err
 }
 
@@ -198,9 +204,11 @@ func (a *attempt) prepare() error {
 	if err != nil {
 		return err
 	}
-	if a.wiring, err = a.wire(a.ctx, a.plan); err != nil {
+	w, err := a.wire()
+	if err != nil {
 		return err
 	}
+	a.wiring.Store(w)
 	a.makeEnumerators()
 	return a.makeCoordinator()
 }
@@ -218,10 +226,12 @@ func (a *attempt) layOut() error {
 			a.kinds[n.ID] = n.Kind
 		}
 	}
+	a.makeRegions()
 	if a.start.Restored == nil {
 		return nil
 	}
 	if a.restored, err = newRestored(a.start.Restored, a.job.graph, a.opts.AllowNonRestoredState); a.restored != nil {
+		a.restored.blobs, a.restored.dir = a.start.RestoredBlobs, a.start.RestoredDir
 		// All that is wrong, at once.
 		err = errors.Join(err, a.restored.check(a.job.graph), a.restored.adoptMaxParallelism(plan, a.opts.MaxParallelism))
 	}
@@ -282,8 +292,11 @@ func (a *attempt) makeEnumerators() {
 				back = splitsBack(op)
 			}
 		}
-		e := newEnumerator(n.ID, b, a.wiring, state, a.job.log)
+		e := newEnumerator(n.ID, b, a.wiring.Load(), state, a.job.log)
 		e.back = back
+		if slices.ContainsFunc(a.regions, func(r *region) bool { return r.alone && slices.Contains(r.sources, n) }) {
+			e.assigned = &assignments{}
+		}
 		a.enumerators[n.ID] = e
 	}
 }
@@ -303,8 +316,8 @@ func (a *attempt) makeCoordinator() (err error) {
 func (a *attempt) work() error {
 	a.job.begin(a) // before any task, which may already be waited for by who wants a snapshot
 	killpoint.Reach("tasks.start")
-	for _, t := range a.wiring.tasks {
-		a.spawn(t.Run)
+	for _, r := range a.regions {
+		a.spawn(r.Run)
 	}
 	killpoint.Reach("tasks.started")
 	for _, e := range a.enumerators {
@@ -331,7 +344,6 @@ func (a *attempt) work() error {
 		<-canceled
 	}
 	a.running.Wait()
-	a.writers.Wait()
 	cause := context.Cause(a.ctx)
 	if err != nil {
 		return cause // the first error, which may be a task's
@@ -371,15 +383,18 @@ func (a *attempt) cancelled() {
 
 // spawn runs a component; its error ends the attempt.
 func (a *attempt) spawn(run func(context.Context) error) {
-	a.running.Go(func() {
-		err := errGoexit
-		defer func() {
-			if err != nil {
-				a.fail(err)
-			}
-		}()
-		err = run(a.ctx)
-	})
+	a.running.Go(func() { supervise(a.ctx, run, a.fail) })
+}
+
+// supervise runs a component and reports its error.
+func supervise(ctx context.Context, run func(context.Context) error, fail func(error)) {
+	err := errGoexit
+	defer func() {
+		if err != nil {
+			fail(err)
+		}
+	}()
+	err = run(ctx)
 }
 
 // fail ends the attempt; the first error counts. State that the job cannot
@@ -398,8 +413,9 @@ func (a *attempt) Ended(t stage.TaskID) { a.coordinator.Ended(t) }
 
 // Tasks implements coord.Host.
 func (a *attempt) Tasks() []stage.TaskID {
-	ids := make([]stage.TaskID, len(a.wiring.tasks))
-	for i, t := range a.wiring.tasks {
+	tasks := a.wiring.Load().tasks
+	ids := make([]stage.TaskID, len(tasks))
+	for i, t := range tasks {
 		ids[i] = t.ID
 	}
 	return ids
@@ -410,7 +426,7 @@ func (a *attempt) CheckpointComplete(id int64) {
 	for _, u := range a.uploads {
 		u.Complete(id)
 	}
-	for _, t := range a.wiring.tasks {
+	for _, t := range a.wiring.Load().tasks {
 		t.PostComplete(id)
 	}
 	for _, e := range a.enumerators {
@@ -420,14 +436,14 @@ func (a *attempt) CheckpointComplete(id int64) {
 
 // CheckpointAborted implements coord.Host.
 func (a *attempt) CheckpointAborted(id int64) {
-	for _, t := range a.wiring.tasks {
+	for _, t := range a.wiring.Load().tasks {
 		t.PostAborted(id)
 	}
 }
 
 // Committed implements coord.Host.
 func (a *attempt) Committed(id int64) {
-	for _, t := range a.wiring.tasks {
+	for _, t := range a.wiring.Load().tasks {
 		t.PostCommitted(id)
 	}
 }

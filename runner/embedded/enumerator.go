@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -37,12 +38,14 @@ type enumerator struct {
 	registered map[int]bool
 	held       bool
 	outbox     []func()
-	calls      sync.WaitGroup
+	// assigned is nil if no reader ever starts again alone.
+	assigned *assignments
+	calls    sync.WaitGroup
 }
 
 func newEnumerator(id string, body stage.SourceBody, w *wiring, restored []byte, log *slog.Logger) *enumerator {
 	return &enumerator{
-		id: id, body: body, readers: w.sources[id], parallelism: len(w.sources[id]), restored: restored,
+		id: id, body: body, readers: slices.Clone(w.sources[id]), parallelism: len(w.sources[id]), restored: restored,
 		config: w.configs[id], metrics: w.enumeratorMetrics[id],
 		log: log.With("operator", id), wake: make(chan struct{}, 1), registered: map[int]bool{},
 	}
@@ -142,6 +145,9 @@ func (e *enumerator) snapshot(id int64, fn func(state []byte, err error)) {
 	e.post(func() error {
 		s, err := e.inner.Snapshot(id)
 		e.held = true
+		if e.assigned != nil {
+			e.assigned.snapshot(id)
+		}
 		fn(s, err)
 		return nil
 	})
@@ -161,7 +167,49 @@ func (e *enumerator) release(done func()) {
 }
 
 func (e *enumerator) complete(id int64) {
-	e.post(func() error { return e.inner.CheckpointComplete(id) })
+	e.post(func() error {
+		if e.assigned != nil {
+			e.assigned.complete(id)
+		}
+		return e.inner.CheckpointComplete(id)
+	})
+}
+
+// newReader is a reader that has taken the place of a failed one.
+type newReader struct {
+	subtask int
+	task    *stage.Task
+	// held are its splits in the checkpoint that the enumerator is to deal out
+	// anew.
+	held [][]byte
+}
+
+// restart puts readers in the place of failed ones. What those were assigned
+// and the checkpoint that the new ones start from does not hold comes back: all
+// of it, before the first of them is there.
+func (e *enumerator) restart(readers []newReader, checkpoint int64) {
+	e.post(func() error {
+		for _, r := range readers {
+			delete(e.registered, r.subtask)
+			e.readers[r.subtask] = r.task
+		}
+		for _, r := range readers {
+			back := e.assigned.takeBack(r.subtask, checkpoint, r.held)
+			if len(back) == 0 {
+				continue
+			}
+			if err := e.inner.AddSplitsBack(back, r.subtask); err != nil {
+				return err
+			}
+		}
+		for _, r := range readers {
+			e.registered[r.subtask] = true
+			if err := e.inner.AddReader(r.subtask); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // The stage.EnumeratorContext.
@@ -182,6 +230,9 @@ func (e *enumerator) Readers() []int {
 func (e *enumerator) Send(subtask int, ev stage.SourceEvent) error {
 	if !e.registered[subtask] {
 		return fmt.Errorf("reader %d is not registered", subtask)
+	}
+	if e.assigned != nil {
+		e.assigned.add(subtask, ev.Splits)
 	}
 	send := func() { e.readers[subtask].PostEvent(ev) }
 	if e.held {

@@ -60,5 +60,5 @@ func (j *Job) BarriersPassed(id string) int64 {
 	if j.current == nil {
 		return 0
 	}
-	return j.current.wiring.loads[stage.TaskID{Stage: id}].BarrierMax.Load()
+	return j.current.wiring.Load().loads[stage.TaskID{Stage: id}].BarrierMax.Load()
 }

@@ -55,7 +55,7 @@ func (a *attempt) Trigger(b *stage.Barrier, report func(op string, state []byte,
 // Drain implements coord.Host: behind the barriers that wait for enumerators.
 func (a *attempt) Drain() {
 	a.gate.enter(func() {
-		for _, ts := range a.wiring.sources {
+		for _, ts := range a.wiring.Load().sources {
 			for _, t := range ts {
 				t.PostDrain()
 			}
@@ -86,7 +86,7 @@ func (a *attempt) pass(b *stage.Barrier, report enumeratorReport) {
 }
 
 func (a *attempt) sendBarrier(b *stage.Barrier) {
-	for _, ts := range a.wiring.sources {
+	for _, ts := range a.wiring.Load().sources {
 		for _, t := range ts {
 			t.PostTrigger(b)
 		}

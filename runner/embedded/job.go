@@ -50,6 +50,7 @@ type Job struct {
 	stopped   bool // ended by it, or by a savepoint
 	ended     bool // Run has returned, or is about to
 	restarts  int
+	restarter *coord.Restarter
 	failure   error
 	started   time.Time
 	changed   time.Time
@@ -70,7 +71,7 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		errs = append(errs, o.Checkpoint.Validate())
 	}
 	o.Restart = checkpoint.DefaultRestart(o.Restart, o.Checkpoint.Interval > 0)
-	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), checkStandby(o), o.settleBackend(memory.Limit()))
+	errs = append(errs, o.Restart.Validate(), checkSinks(g, o.Checkpoint), checkStandby(o), checkFailover(o.Failover), o.settleBackend(memory.Limit()))
 	plan, err := g.Plan(o.Parallelism, o.MaxParallelism)
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
@@ -81,6 +82,8 @@ func New(g *graph.Graph, o Options) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{graph: g, opts: o, batch: batch, opener: opener, log: o.Logger.With("job", g.Job), process: cryptorand.Text(), state: "created", plan: plan, changed: time.Now()}
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	j.restarter = coord.NewRestarter(o.Restart, random.Float64)
 	j.m = newMetrics(j)
 	return j, nil
 }
@@ -167,8 +170,6 @@ func (j *Job) isOver() bool {
 
 // attempts starts the job until it ends, or fails for good.
 func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
-	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	strategy := coord.NewRestarter(j.opts.Restart, random.Float64)
 	opts, last := j.opts, int64(0)
 	for {
 		j.setState("starting", nil)
@@ -194,7 +195,7 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 			last = a.start.Number
 		}
 		j.event(Event{Kind: Failed, Attempt: a.number(), Err: err})
-		d, ok := strategy.Failure(begin, time.Now())
+		d, ok := j.restartAfter(begin)
 		if !ok {
 			return err
 		}
@@ -207,11 +208,24 @@ func (j *Job) attempts(ctx context.Context, blobs storage.Blobs) error {
 		if suspended {
 			continue
 		}
-		j.mu.Lock()
-		j.restarts++
-		j.mu.Unlock()
+		j.restarted()
 		j.event(Event{Kind: Restarting, Attempt: a.number()})
 	}
+}
+
+// restartAfter asks the restart strategy how long what began at begin, and has
+// failed now, is to wait before it starts again; false if it must not.
+func (j *Job) restartAfter(begin time.Time) (time.Duration, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.restarter.Failure(begin, time.Now())
+}
+
+// restarted counts a restart.
+func (j *Job) restarted() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.restarts++
 }
 
 // errSuspended ends an attempt that has not begun to run.
@@ -287,9 +301,9 @@ func (j *Job) begin(a *attempt) {
 func (j *Job) over(a *attempt) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if a.wiring != nil {
+	if w := a.wiring.Load(); w != nil {
 		j.done.add(a.counts())
-		for _, l := range a.wiring.loads {
+		for _, l := range w.loads {
 			j.gaps.AddAll(&l.Gaps)
 		}
 	}

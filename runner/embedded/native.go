@@ -19,14 +19,14 @@ import (
 
 // tier returns the function that opens the tier of an operator's subtask, nil
 // if all state is in memory.
-func (a *attempt) tier(operator string, subtask int, restore *stage.Restore) func(*heap.Options) error {
+func (a *attempt) tier(ctx context.Context, from *restored, operator string, subtask int, restore *stage.Restore) func(*heap.Options) error {
 	if a.disk == nil {
 		return nil
 	}
 	return func(o *heap.Options) error {
 		name := fmt.Sprintf("%s-%d", operator, subtask)
 		o.Share, o.Settle, o.Incremental = a.disk.Share(), a.opts.incremental(), a.opts.incremental()
-		stored, err := a.storedFor(operator, o)
+		stored, err := from.storedFor(operator, o)
 		if err != nil {
 			return unreadable(err)
 		}
@@ -34,7 +34,7 @@ func (a *attempt) tier(operator string, subtask int, restore *stage.Restore) fun
 			o.Tier, err = a.disk.Tier(name)
 			return err
 		}
-		t, err := a.disk.Reopen(a.ctx, name, o.Range, stored)
+		t, err := a.disk.Reopen(ctx, name, o.Range, stored)
 		if err != nil {
 			return unreadable(err)
 		}
@@ -46,11 +46,11 @@ func (a *attempt) tier(operator string, subtask int, restore *stage.Restore) fun
 
 // storedFor are the databases that a store can open as they are: all that have
 // key groups of it, or none.
-func (a *attempt) storedFor(operator string, o *heap.Options) ([]*lsm.Stored, error) {
-	if a.restored == nil || a.restored.ops[operator] == nil {
+func (r *restored) storedFor(operator string, o *heap.Options) ([]*lsm.Stored, error) {
+	if r == nil || r.ops[operator] == nil {
 		return nil, nil
 	}
-	op, layout := a.restored.ops[operator], heap.Layout(o.Fields)
+	op, layout := r.ops[operator], heap.Layout(o.Fields)
 	var stored []*lsm.Stored
 	for i := range op.Subtasks {
 		s := &op.Subtasks[i]
@@ -61,7 +61,7 @@ func (a *attempt) storedFor(operator string, o *heap.Options) ([]*lsm.Stored, er
 		if s.Native == nil || !slices.Equal(s.Native.States, layout) {
 			return nil, nil
 		}
-		n, err := a.storedOf(s, groups)
+		n, err := r.storedOf(s, groups)
 		if err != nil {
 			return nil, fmt.Errorf("operator %q: %w", operator, err)
 		}
@@ -75,18 +75,18 @@ func groupsOf(op *snapshot.Operator, s *snapshot.Subtask) keygroup.Range {
 	return keygroup.RangeOf(s.Index, op.Parallelism, op.MaxParallelism)
 }
 
-func (a *attempt) storedOf(s *snapshot.Subtask, groups keygroup.Range) (*lsm.Stored, error) {
-	return lsm.NewStored(a.start.RestoredBlobs, a.start.RestoredDir, s.Native, a.restored.files, groups)
+func (r *restored) storedOf(s *snapshot.Subtask, groups keygroup.Range) (*lsm.Stored, error) {
+	return lsm.NewStored(r.blobs, r.dir, s.Native, r.files, groups)
 }
 
 // readNative reads the sections of a subtask's database that lie in groups.
-func (a *attempt) readNative(ctx context.Context, op *snapshot.Operator, s *snapshot.Subtask, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
+func (r *restored) readNative(ctx context.Context, op *snapshot.Operator, s *snapshot.Subtask, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
 	there := groupsOf(op, s)
 	mine := groups.Intersect(there)
 	if mine.Len() == 0 {
 		return nil
 	}
-	stored, err := a.storedOf(s, there)
+	stored, err := r.storedOf(s, there)
 	if err != nil {
 		return err
 	}

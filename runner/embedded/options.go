@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -31,6 +32,8 @@ type Options struct {
 	// Restart is the restart strategy; nil is exponential delay with
 	// checkpoints and none without.
 	Restart checkpoint.Restart
+	// Failover tells what starts again after a failure; FailoverRegion by default.
+	Failover Failover
 	// RestorePath is a snapshot to start from, used up by the first start
 	// that succeeds.
 	RestorePath string
@@ -92,6 +95,18 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// Failover tells how much of a job starts again after a failure.
+type Failover string
+
+const (
+	// FailoverRegion starts the tasks again that exchange records with the one
+	// that failed, and leaves the others running. If they have an exactly-once
+	// sink among them all start again: its transactions belong to the attempt.
+	FailoverRegion Failover = "region"
+	// FailoverFull starts all tasks again.
+	FailoverFull Failover = "full"
+)
+
 // Event is something that happened to the job.
 type Event struct {
 	// Kind is one of the constants below.
@@ -126,6 +141,12 @@ const (
 	Failed EventKind = "failed"
 	// Restarting: the next attempt begins.
 	Restarting EventKind = "restarting"
+	// RegionFailed: a region of the job failed with Err, and starts again alone
+	// if the strategy allows it.
+	RegionFailed EventKind = "region failed"
+	// RegionRestarted: it runs again, from Checkpoint, or, if that is 0, from
+	// what the attempt began from.
+	RegionRestarted EventKind = "region restarted"
 	// StandingBy: the start waits, Err names the process that runs the job.
 	// TakingOver follows when that one has ended.
 	StandingBy EventKind = "standing by"
@@ -142,6 +163,9 @@ func (o *Options) ensureDefaults() {
 	if o.Parallelism == 0 {
 		o.Parallelism = 1
 	}
+	if o.Failover == "" {
+		o.Failover = FailoverRegion
+	}
 	if o.BufferTimeout == 0 {
 		o.BufferTimeout = 10 * time.Millisecond
 	}
@@ -157,4 +181,11 @@ func (o *Options) ensureDefaults() {
 	if o.OnEvent == nil {
 		o.OnEvent = func(Event) {}
 	}
+}
+
+func checkFailover(f Failover) error {
+	if f != FailoverRegion && f != FailoverFull {
+		return fmt.Errorf("failover strategy %q: it is %s or %s", f, FailoverRegion, FailoverFull)
+	}
+	return nil
 }

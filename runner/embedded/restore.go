@@ -17,10 +17,15 @@ import (
 	"github.com/weirstream/weir/state"
 )
 
-// restored is the snapshot an attempt starts from.
+// restored is the snapshot that an attempt, or a region of it, starts from.
 type restored struct {
 	meta *snapshot.Metadata
-	ops  map[string]*snapshot.Operator
+	// blobs and dir are where it lies; share tells that checkpoints may refer to
+	// its files.
+	blobs storage.Blobs
+	dir   string
+	share bool
+	ops   map[string]*snapshot.Operator
 	// sourcesKnown is false if the job has a source that the snapshot does
 	// not know: its records may lie behind the stored watermarks, which then
 	// bound nothing.
@@ -112,10 +117,9 @@ func (r *restored) adoptMaxParallelism(plan *graph.Plan, explicit int) error {
 
 // restoreFor is what the snapshot holds for one subtask of an operator, nil on
 // a fresh start or if it does not know the operator.
-func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parallelism int) (*stage.Restore, error) {
-	r := a.restored
+func (r *restored) restoreFor(ctx context.Context, n *graph.Node, subtask, parallelism int) *stage.Restore {
 	if r == nil || r.ops[n.ID] == nil {
-		return nil, nil
+		return nil
 	}
 	op := r.ops[n.ID]
 	out := &stage.Restore{States: op.States, SplitFormat: op.SplitFormat, Ended: ended(op, subtask, parallelism)}
@@ -133,13 +137,13 @@ func (a *attempt) restoreFor(ctx context.Context, n *graph.Node, subtask, parall
 	if r.sourcesKnown {
 		out.Watermark = lowestWatermark(op)
 	}
-	if a.start.Share && len(op.Subtasks) == parallelism && len(op.States) == r.stored(n.ID) {
+	if r.share && len(op.Subtasks) == parallelism && len(op.States) == r.stored(n.ID) {
 		out.Chain = &op.Subtasks[subtask]
 	}
 	out.Keyed = func(groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
-		return unreadable(a.readKeyed(ctx, op, groups, fn))
+		return unreadable(r.readKeyed(ctx, op, groups, fn))
 	}
-	return out, nil
+	return out
 }
 
 // stored is the number of keyed states that the snapshot holds of an operator,
@@ -220,19 +224,19 @@ func unreadable(err error) error {
 }
 
 // readKeyed reads the sections of an operator that lie in groups.
-func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
+func (r *restored) readKeyed(ctx context.Context, op *snapshot.Operator, groups keygroup.Range, fn func(int, snapshot.State, int, []byte) error) error {
 	for i := range op.Subtasks {
 		s := &op.Subtasks[i]
 		if s.Native != nil {
-			if err := a.readNative(ctx, op, s, groups, fn); err != nil {
+			if err := r.readNative(ctx, op, s, groups, fn); err != nil {
 				return err
 			}
 		}
 		if s.File == "" {
 			continue
 		}
-		name := path.Join(a.start.RestoredDir, s.File)
-		f, err := a.openChain(ctx, s, groups)
+		name := path.Join(r.dir, s.File)
+		f, err := r.openChain(ctx, s, groups)
 		if err != nil {
 			return err
 		}
@@ -240,12 +244,12 @@ func (a *attempt) readKeyed(ctx context.Context, op *snapshot.Operator, groups k
 			if !groups.Contains(g) {
 				continue
 			}
-			r, err := f.ReadOperator(ctx, g, op.ID)
+			sections, err := f.ReadOperator(ctx, g, op.ID)
 			if err != nil {
 				return err
 			}
 			for {
-				h, data, err := r.Next()
+				h, data, err := sections.Next()
 				if errors.Is(err, io.EOF) {
 					break
 				}
@@ -270,10 +274,10 @@ func isDropped(op *snapshot.Operator, name string) bool {
 }
 
 // openChain opens the data files of a subtask.
-func (a *attempt) openChain(ctx context.Context, s *snapshot.Subtask, groups keygroup.Range) (*snapshot.Chain, error) {
+func (r *restored) openChain(ctx context.Context, s *snapshot.Subtask, groups keygroup.Range) (*snapshot.Chain, error) {
 	var files []snapshot.File
 	for _, name := range s.DataFiles() {
-		files = append(files, a.restored.files[name])
+		files = append(files, r.files[name])
 	}
-	return snapshot.OpenChain(ctx, a.start.RestoredBlobs, a.start.RestoredDir, files, groups)
+	return snapshot.OpenChain(ctx, r.blobs, r.dir, files, groups)
 }

@@ -24,11 +24,12 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 			a.coordinator.Prepared(t, b.ID, p.Operator, p.CommittableFormat, p.Committables)
 		}
 	}
-	a.writers.Go(func() {
+	r := a.regionOf[t]
+	r.writers.Go(func() {
 		var ack coord.Ack
 		var err error
 		killpoint.Reach("snapshot.write")
-		cpu := cpuTime(func() { ack, err = a.write(t, b, parts) })
+		cpu := cpuTime(func() { ack, err = a.write(r.ctx, t, b, parts) })
 		killpoint.Reach("snapshot.written")
 		if err != nil {
 			var codec encodeError
@@ -45,7 +46,7 @@ func (a *attempt) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part,
 }
 
 // write writes the keyed state of a task and returns the acknowledgement.
-func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
+func (a *attempt) write(ctx context.Context, t stage.TaskID, b *stage.Barrier, parts []stage.Part) (coord.Ack, error) {
 	ack := coord.Ack{Task: t, ID: b.ID}
 	defer release(parts)
 	for _, p := range parts {
@@ -63,9 +64,9 @@ func (a *attempt) write(t stage.TaskID, b *stage.Barrier, parts []stage.Part) (c
 		return ack, err
 	}
 	up := a.uploads[t].Begin(b.ID, blobs, dir, b.Kind != snapshot.Savepoint)
-	rest, err := a.storeParts(b, up, parts, ack.Operators)
+	rest, err := a.storeParts(ctx, b, up, parts, ack.Operators)
 	if err == nil && len(rest) > 0 {
-		err = a.writeFile(up, snapshot.Name(t.Stage, t.Subtask, a.start.Number), groups, parts, rest)
+		err = writeFile(ctx, up, snapshot.Name(t.Stage, t.Subtask, a.start.Number), groups, parts, rest)
 	}
 	if err != nil {
 		a.abandon(b, up)
@@ -94,7 +95,7 @@ func (a *attempt) abandon(b *stage.Barrier, up *snapshot.Upload) {
 
 // storeParts lets parts store themselves, into the operators of the same index,
 // and returns the subtasks of those that are to be encoded, by operator.
-func (a *attempt) storeParts(b *stage.Barrier, up *snapshot.Upload, parts []stage.Part, ops []snapshot.Operator) (map[string]*snapshot.Subtask, error) {
+func (a *attempt) storeParts(ctx context.Context, b *stage.Barrier, up *snapshot.Upload, parts []stage.Part, ops []snapshot.Operator) (map[string]*snapshot.Subtask, error) {
 	rest := map[string]*snapshot.Subtask{}
 	for i, p := range parts {
 		if p.Keyed == nil {
@@ -103,12 +104,12 @@ func (a *attempt) storeParts(b *stage.Barrier, up *snapshot.Upload, parts []stag
 		sub, stored := &ops[i].Subtasks[0], false
 		if s, ok := p.Keyed.(stage.StoringPart); ok && stores(b) {
 			err := guarded(func() (err error) {
-				stored, err = s.Store(a.ctx, b, up, sub)
+				stored, err = s.Store(ctx, b, up, sub)
 				return err
 			})
 			if err != nil {
 				err = fmt.Errorf("operator %q: %w", p.Operator, err)
-				if up.StorageFailed() || a.ctx.Err() != nil || errors.Is(err, heap.ErrTier) {
+				if up.StorageFailed() || ctx.Err() != nil || errors.Is(err, heap.ErrTier) {
 					return nil, err
 				}
 				return nil, encodeError{err}
@@ -157,13 +158,13 @@ func keyedGroups(parts []stage.Part) (keygroup.Range, bool) {
 }
 
 // writeFile writes the keyed state of the operators in rest into one file.
-func (a *attempt) writeFile(up *snapshot.Upload, name string, groups keygroup.Range, parts []stage.Part, rest map[string]*snapshot.Subtask) error {
-	_, err := up.PutAs(a.ctx, name, func(w io.Writer) error {
+func writeFile(ctx context.Context, up *snapshot.Upload, name string, groups keygroup.Range, parts []stage.Part, rest map[string]*snapshot.Subtask) error {
+	_, err := up.PutAs(ctx, name, func(w io.Writer) error {
 		out := &watched{w: w}
 		fw := snapshot.NewFileWriter(out, snapshot.S2)
 		for g := groups.First; g <= groups.Last; g++ {
-			if a.ctx.Err() != nil {
-				return context.Cause(a.ctx)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
 			err := guarded(func() error { return encodeGroup(fw, g, parts, rest) })
 			switch {

@@ -81,18 +81,24 @@ func (r *recordCounts) add(o recordCounts) { r.in, r.out = r.in+o.in, r.out+o.ou
 
 // counts sums what the sources and sinks of the attempt have counted.
 func (a *attempt) counts() recordCounts {
-	var c recordCounts
+	w := a.wiring.Load()
+	c := w.past
 	for _, n := range a.job.graph.Nodes {
-		for _, m := range a.wiring.metrics[n.ID] {
-			switch n.Role {
-			case "source":
-				c.in += m.RecordsOut.Load()
-			case "sink":
-				c.out += m.RecordsOut.Load()
-			}
+		for _, m := range w.metrics[n.ID] {
+			c.count(n, m)
 		}
 	}
 	return c
+}
+
+// count adds what a subtask of a source, or a sink, has counted.
+func (r *recordCounts) count(n *graph.Node, m *stage.Metrics) {
+	switch n.Role {
+	case graph.Source:
+		r.in += m.RecordsOut.Load()
+	case graph.Sink:
+		r.out += m.RecordsOut.Load()
+	}
 }
 
 // Status may be called from any goroutine at any time.
@@ -128,10 +134,11 @@ func (j *Job) Plan() *graph.Plan {
 
 func (a *attempt) operatorStatus() []OperatorStatus {
 	var ops []OperatorStatus
+	w := a.wiring.Load()
 	for _, n := range a.job.graph.Nodes {
 		o := OperatorStatus{ID: n.ID, Kind: n.Kind}
 		gauges := map[stage.GaugeID]int64{}
-		for i, m := range a.wiring.metrics[n.ID] {
+		for i, m := range w.metrics[n.ID] {
 			o.RecordsIn += m.RecordsIn.Load()
 			o.RecordsOut += m.RecordsOut.Load()
 			o.Late += m.Late.Load()
@@ -140,7 +147,7 @@ func (a *attempt) operatorStatus() []OperatorStatus {
 			}
 			o.addCustom(m, gauges)
 		}
-		if m := a.wiring.enumeratorMetrics[n.ID]; m != nil {
+		if m := w.enumeratorMetrics[n.ID]; m != nil {
 			o.addCustom(m, gauges)
 		}
 		o.Gauges = listed(gauges)
@@ -175,7 +182,7 @@ func listed(gauges map[stage.GaugeID]int64) []Gauge {
 
 func (a *attempt) taskStatus() []TaskStatus {
 	var ts []TaskStatus
-	for id, l := range a.wiring.loads {
+	for id, l := range a.wiring.Load().loads {
 		ts = append(ts, TaskStatus{
 			Task: id, Busy: time.Duration(l.Busy.Load()),
 			Idle: time.Duration(l.Idle.Load()), BackPressured: time.Duration(l.BackPressured.Load()),

@@ -74,7 +74,7 @@ func NewStepped(g *graph.Graph, o SteppedOptions) (*Stepped, error) {
 	a := s.a
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	a.host, a.now = steppedHost{s}, o.Now
-	a.connect = func(_, _ *stage.Waker) queue { return &fifo{} }
+	a.connect = func(_ *region, _, _ *stage.Waker) queue { return &fifo{} }
 	a.target = func(int64) (storage.Blobs, string, bool) { return s.blobs, s.taken.dir, true }
 	if s.rounds = o.Rounds; s.rounds == 0 {
 		s.rounds = 100
@@ -98,11 +98,11 @@ func (s *Stepped) open(from *StoredSnapshot) (err error) {
 	if err := a.layOut(); err != nil {
 		return err
 	}
-	w, err := a.wire(a.ctx, a.plan)
+	w, err := a.wire()
 	if err != nil {
 		return err
 	}
-	a.wiring = w
+	a.wiring.Store(w)
 	for _, t := range w.tasks {
 		if err := t.Open(); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *Stepped) open(from *StoredSnapshot) (err error) {
 
 // Assign gives a source's subtask splits, and no more after them.
 func (s *Stepped) Assign(source string, subtask int, splits ...[]byte) {
-	t := s.a.wiring.sources[source][subtask]
+	t := s.a.wiring.Load().sources[source][subtask]
 	t.PostEvent(stage.SourceEvent{Splits: splits})
 	t.PostEvent(stage.SourceEvent{NoMoreSplits: true})
 }
@@ -125,7 +125,7 @@ func (s *Stepped) Settle() error { return s.SettleWithin(s.rounds) }
 func (s *Stepped) SettleWithin(rounds int) error {
 	for range rounds {
 		worked := false
-		for _, t := range s.a.wiring.tasks {
+		for _, t := range s.a.wiring.Load().tasks {
 			did, err := t.Work()
 			if err != nil {
 				return err
@@ -146,7 +146,7 @@ func (s *Stepped) SettleWithin(rounds int) error {
 func (s *Stepped) restless(rounds int) error {
 	bound := fmt.Sprintf("the job does not come to rest: the bound of a step is %d rounds, each of up to %d batches of records or %d timers in a subtask",
 		rounds, stage.WorkSteps, stage.WorkTimers)
-	for _, t := range s.a.wiring.tasks {
+	for _, t := range s.a.wiring.Load().tasks {
 		if firing := t.Firing(); firing != "" {
 			return fmt.Errorf("%s, and timers are due still, of %s. One that sets itself again for a time that has come fires for ever; if it has an end, take smaller steps", bound, firing)
 		}
@@ -157,7 +157,7 @@ func (s *Stepped) restless(rounds int) error {
 // Alarm is the earliest time, in milliseconds, at which a processing-time timer
 // may be due.
 func (s *Stepped) Alarm() (millis int64, ok bool) {
-	for _, t := range s.a.wiring.tasks {
+	for _, t := range s.a.wiring.Load().tasks {
 		if at, has := t.Alarm(); has && (!ok || at < millis) {
 			millis, ok = at, true
 		}
@@ -175,8 +175,8 @@ func (s *Stepped) Snapshot(id int64) (*StoredSnapshot, error) {
 	if err := errors.Join(s.Settle(), s.taken.err); err != nil {
 		return nil, err
 	}
-	if n := len(s.taken.acks); n != len(a.wiring.tasks) {
-		return nil, fmt.Errorf("%d of %d subtasks took part in the snapshot", n, len(a.wiring.tasks))
+	if n := len(s.taken.acks); n != len(a.wiring.Load().tasks) {
+		return nil, fmt.Errorf("%d of %d subtasks took part in the snapshot", n, len(a.wiring.Load().tasks))
 	}
 	m := &snapshot.Metadata{
 		Weir: Version, Job: a.job.graph.Job, Lineage: a.start.Lineage, Attempt: a.start.Number, ID: id,
@@ -195,7 +195,7 @@ type steppedHost struct{ s *Stepped }
 
 // Snapshot implements stage.Host.
 func (h steppedHost) Snapshot(t stage.TaskID, b *stage.Barrier, parts []stage.Part, _ time.Duration) {
-	ack, err := h.s.a.write(t, b, parts)
+	ack, err := h.s.a.write(h.s.a.ctx, t, b, parts)
 	taken := &h.s.taken
 	taken.acks, taken.err = append(taken.acks, ack), errors.Join(taken.err, err)
 }
@@ -212,7 +212,7 @@ type Subtask struct {
 // Subtasks returns the subtasks of an operator in order, for looking at them.
 func (s *Stepped) Subtasks(operator string) []Subtask {
 	var found []Subtask
-	for _, t := range s.a.wiring.tasks {
+	for _, t := range s.a.wiring.Load().tasks {
 		for i, c := range t.Contexts {
 			if c.Operator == operator {
 				found = append(found, Subtask{t.Operators[i], c})
@@ -226,7 +226,7 @@ func (s *Stepped) Subtasks(operator string) []Subtask {
 // memory was, and what operators return.
 func (s *Stepped) Close() error {
 	var errs []error
-	if w := s.a.wiring; w != nil {
+	if w := s.a.wiring.Load(); w != nil {
 		for _, t := range w.tasks {
 			errs = append(errs, t.Close())
 		}

@@ -1,33 +1,77 @@
 package embedded
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/stage"
 )
 
-// wiring is one attempt's tasks and the queues between them.
+// wiring is one attempt's tasks and the queues between them. It is not changed
+// any more once the attempt has it: a region that starts again brings another.
 type wiring struct {
-	tasks   []*stage.Task
-	byStage map[string][]*stage.Task
-	// sources are the tasks by the id of their source.
+	tasks []*stage.Task
+	// at is where in tasks a task is.
+	at map[stage.TaskID]int
+	// sources are the tasks by the id of their source, by subtask.
 	sources map[string][]*stage.Task
 	loads   map[stage.TaskID]*stage.Load
 	metrics map[string][]*stage.Metrics // by operator, by subtask
+	// past is what tasks counted that others have replaced.
+	past recordCounts
 	// configs, and metrics of enumerators, by source.
 	configs           map[string]connector.Config
 	enumeratorMetrics map[string]*stage.Metrics
 }
 
-// wirer builds a wiring.
+// newWiring has room for the tasks of a plan.
+func newWiring(plan *graph.Plan) *wiring {
+	w := &wiring{
+		at: map[stage.TaskID]int{}, sources: map[string][]*stage.Task{},
+		loads: map[stage.TaskID]*stage.Load{}, metrics: map[string][]*stage.Metrics{},
+		configs: map[string]connector.Config{}, enumeratorMetrics: map[string]*stage.Metrics{},
+	}
+	for _, s := range plan.Stages {
+		for i := range s.Parallelism {
+			id := stage.TaskID{Stage: s.ID, Subtask: i}
+			w.at[id] = len(w.at)
+			w.loads[id] = &stage.Load{}
+		}
+		for _, n := range s.Nodes {
+			w.metrics[n.ID] = make([]*stage.Metrics, s.Parallelism)
+		}
+		if head := s.Head(); head.Role == graph.Source {
+			w.sources[head.ID] = make([]*stage.Task, s.Parallelism)
+			w.enumeratorMetrics[head.ID] = &stage.Metrics{}
+		}
+	}
+	w.tasks = make([]*stage.Task, len(w.at))
+	return w
+}
+
+// clone is a copy in which tasks can be replaced.
+func (w *wiring) clone() *wiring {
+	c := *w
+	c.tasks, c.sources, c.metrics = slices.Clone(w.tasks), maps.Clone(w.sources), maps.Clone(w.metrics)
+	for op, ts := range c.sources {
+		c.sources[op] = slices.Clone(ts)
+	}
+	for op, ms := range c.metrics {
+		c.metrics[op] = slices.Clone(ms)
+	}
+	return &c
+}
+
+// wirer makes the tasks of one region, into a wiring.
 type wirer struct {
 	job     *Job
 	attempt *attempt
-	ctx     context.Context
+	region  *region
+	from    *restored
 	out     *wiring
 	wakers  map[stage.TaskID]*stage.Waker
 	// channels by consumer task, in order of producing edge and subtask, and
@@ -43,43 +87,48 @@ type edgeWriter struct {
 	writer stage.Writer
 }
 
-func (a *attempt) wire(ctx context.Context, plan *graph.Plan) (*wiring, error) {
+// wire makes the tasks of all regions, which start from what the attempt does.
+func (a *attempt) wire() (*wiring, error) {
+	out := newWiring(a.plan)
+	a.makeUploads()
+	if a.restored != nil {
+		a.restored.share = a.start.Share
+	}
+	for _, r := range a.regions {
+		if err := a.wireRegion(r, a.restored, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (a *attempt) wireRegion(r *region, from *restored, out *wiring) error {
 	w := &wirer{
-		job: a.job, attempt: a, ctx: ctx,
-		out: &wiring{
-			byStage: map[string][]*stage.Task{}, sources: map[string][]*stage.Task{},
-			loads: map[stage.TaskID]*stage.Load{}, metrics: map[string][]*stage.Metrics{},
-			configs: map[string]connector.Config{}, enumeratorMetrics: map[string]*stage.Metrics{},
-		},
+		job: a.job, attempt: a, region: r, from: from, out: out,
 		wakers: map[stage.TaskID]*stage.Waker{}, inputs: map[stage.TaskID][]stage.Input{},
 		second:  map[stage.TaskID][]bool{},
 		writers: map[stage.TaskID][]edgeWriter{},
 	}
-	a.makeUploads()
-	for _, s := range plan.Stages {
-		for i := range s.Parallelism {
-			w.wakers[stage.TaskID{Stage: s.ID, Subtask: i}] = stage.NewWaker()
-		}
+	for _, t := range r.Tasks {
+		w.wakers[t] = stage.NewWaker()
 	}
-	for _, s := range plan.Stages {
+	for _, s := range a.plan.Stages {
 		for _, e := range s.Inputs {
 			if err := w.connect(e); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	for _, s := range plan.Stages {
-		for i := range s.Parallelism {
-			if err := w.task(s, i); err != nil {
-				return nil, err
-			}
+	for _, t := range r.Tasks {
+		if err := w.task(a.stages[t.Stage], t); err != nil {
+			return err
 		}
 	}
-	return w.out, nil
+	return nil
 }
 
-// connect makes the channels and writers of an edge between two stages. A
-// forward edge has one channel per subtask, every other one per pair.
+// connect makes the region's channels and writers of an edge between two
+// stages. A forward edge has one channel per subtask, every other one per pair.
 func (w *wirer) connect(e graph.CrossEdge) error {
 	body, ok := e.Edge.Body.(stage.EdgeBody)
 	if !ok {
@@ -87,13 +136,16 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 	}
 	for p := range e.From.Parallelism {
 		from := stage.TaskID{Stage: e.From.ID, Subtask: p}
+		if w.wakers[from] == nil {
+			continue
+		}
 		var targets []stage.Channel
 		for c := range e.To.Parallelism {
 			if e.Partition == graph.Forward && c != p {
 				continue
 			}
 			to := stage.TaskID{Stage: e.To.ID, Subtask: c}
-			ch := w.attempt.connect(w.wakers[from], w.wakers[to])
+			ch := w.attempt.connect(w.region, w.wakers[from], w.wakers[to])
 			targets = append(targets, ch)
 			w.inputs[to] = append(w.inputs[to], ch)
 			w.second[to] = append(w.second[to], e.Edge.Second)
@@ -108,10 +160,9 @@ func (w *wirer) connect(e graph.CrossEdge) error {
 }
 
 // task makes the operators of one subtask, connects them and makes the task.
-func (w *wirer) task(s *graph.Stage, subtask int) error {
-	id := stage.TaskID{Stage: s.ID, Subtask: subtask}
+func (w *wirer) task(s *graph.Stage, id stage.TaskID) error {
 	c := stage.TaskConfig{
-		ID: id, Inputs: w.inputs[id], Second: w.second[id], Waker: w.wakers[id], Host: w.attempt.host, Load: &stage.Load{},
+		ID: id, Inputs: w.inputs[id], Second: w.second[id], Waker: w.wakers[id], Host: w.attempt.host, Load: w.out.loads[id],
 		BufferTimeout: w.job.opts.BufferTimeout, WatermarkInterval: w.job.opts.WatermarkInterval, Batch: w.job.batch,
 		Now: w.attempt.now,
 	}
@@ -119,11 +170,7 @@ func (w *wirer) task(s *graph.Stage, subtask int) error {
 	for _, n := range s.Nodes {
 		op := n.Body.(stage.Body).NewOperator()
 		ops[n] = op
-		ctx, err := w.context(s, n, id)
-		if err != nil {
-			return err
-		}
-		c.Operators, c.Contexts = append(c.Operators, op), append(c.Contexts, ctx)
+		c.Operators, c.Contexts = append(c.Operators, op), append(c.Contexts, w.context(s, n, id))
 	}
 	for _, n := range s.Nodes[1:] {
 		in := n.Inputs[0]
@@ -138,32 +185,31 @@ func (w *wirer) task(s *graph.Stage, subtask int) error {
 		c.Outputs = append(c.Outputs, ew.writer)
 	}
 	t := stage.NewTask(c)
-	w.out.tasks = append(w.out.tasks, t)
-	w.out.byStage[s.ID] = append(w.out.byStage[s.ID], t)
-	w.out.loads[id] = c.Load
+	w.out.tasks[w.out.at[id]] = t
 	if head := s.Head(); head.Role == graph.Source {
-		w.out.sources[head.ID] = append(w.out.sources[head.ID], t)
+		w.out.sources[head.ID][id.Subtask] = t
 	}
 	return nil
 }
 
-func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.Context, error) {
+func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) *stage.Context {
 	m := &stage.Metrics{}
 	m.Watermark.Store(math.MinInt64)
-	w.out.metrics[n.ID] = append(w.out.metrics[n.ID], m)
-	restore, err := w.attempt.restoreFor(w.ctx, n, id.Subtask, s.Parallelism)
-	if err != nil {
-		return nil, err
+	if old := w.out.metrics[n.ID][id.Subtask]; old != nil {
+		w.out.past.count(n, old)
 	}
+	w.out.metrics[n.ID][id.Subtask] = m
+	ctx := w.region.ctx
+	restore := w.from.restoreFor(ctx, n, id.Subtask, s.Parallelism)
 	o := w.job.opts
 	c := &stage.Context{
-		Context: w.ctx, Job: w.job.graph.Job, Lineage: w.attempt.start.Lineage, Attempt: w.attempt.start.Number,
+		Context: ctx, Job: w.job.graph.Job, Lineage: w.attempt.start.Lineage, Attempt: w.attempt.start.Number,
 		Operator: n.ID, Subtask: id.Subtask, Parallelism: s.Parallelism, MaxParallelism: s.MaxParallelism,
 		Logger:  w.job.opts.Logger.With("operator", n.ID, "subtask", id.Subtask),
-		Metrics: m, Now: w.attempt.now, Batch: w.job.batch, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.attempt.fail,
+		Metrics: m, Now: w.attempt.now, Batch: w.job.batch, Restore: restore, Wake: w.wakers[id].Wake, Fail: w.region.fail,
 		Incremental: o.Checkpoint.Incremental && o.Checkpoint.Enabled(),
 		Alignment:   &w.attempt.alignment,
-		Pool:        w.job.pool, Tier: w.attempt.tier(n.ID, id.Subtask, restore),
+		Pool:        w.job.pool, Tier: w.attempt.tier(ctx, w.from, n.ID, id.Subtask, restore),
 	}
 	if o.Checkpoint.Interval > 0 {
 		c.CheckpointInterval, c.CheckpointTimeout = o.Checkpoint.Interval.Milliseconds(), o.Checkpoint.Timeout.Milliseconds()
@@ -171,9 +217,9 @@ func (w *wirer) context(s *graph.Stage, n *graph.Node, id stage.TaskID) (*stage.
 	if n.Role == graph.Source {
 		op := n.ID
 		if id.Subtask == 0 {
-			w.out.configs[op], w.out.enumeratorMetrics[op] = c.Config(), &stage.Metrics{}
+			w.out.configs[op] = c.Config()
 		}
 		c.ToEnumerator = func(m stage.ReaderMessage) { w.attempt.enumerators[op].message(m) }
 	}
-	return c, nil
+	return c
 }
